@@ -1,0 +1,179 @@
+"""What is measured: the provider itself, nginx, turngate, and any further proxy that the caller names.
+
+A target is an address and, where its CPU and memory can be read, a process. Adding one is a function and a row in TARGETS.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass
+from http.client import HTTPConnection, HTTPException
+from pathlib import Path
+from string import Template
+from urllib.parse import urlsplit
+
+from tests.bench.native import HERE, Provider, running
+
+READY_PATIENCE_S = 20.0
+CHAT = "/v1/chat/completions"
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """Where the load goes, and whose CPU and memory it costs."""
+
+    name: str
+    address: str
+    port: int
+    path: str
+    pid: int | None
+
+
+class Unavailable(Exception):
+    """The target cannot run here; the message says what to do."""
+
+
+@dataclass(frozen=True, slots=True)
+class Site:
+    """What a target needs to start: a directory of its own, the provider behind it, and its core."""
+
+    directory: Path
+    provider: Provider
+    cpu: int
+
+
+@contextmanager
+def direct(site: Site) -> Iterator[Target]:
+    """No proxy: what the provider and the load client cost by themselves."""
+    yield Target("direct", "127.0.0.1", site.provider.port, CHAT, None)
+
+
+def nginx_binary() -> str | None:
+    """Debian keeps it in /usr/sbin, which is not on every user's path."""
+    return shutil.which("nginx") or shutil.which("nginx", path="/usr/sbin:/usr/local/sbin")
+
+
+@contextmanager
+def nginx(site: Site) -> Iterator[Target]:
+    """One worker, buffering off."""
+    binary = nginx_binary()
+    if binary is None:
+        raise Unavailable("nginx is not installed, so there are no ratios (Debian: apt-get install nginx-light)")
+    port, config = free_port(), site.directory / "nginx.conf"
+    template = Template((HERE / "nginx.conf").read_text())
+    config.write_text(
+        template.substitute(directory=site.directory, port=port, provider_port=site.provider.port)
+    )
+    log = site.directory / "nginx.log"
+    with running([binary, "-p", site.directory, "-c", config, "-e", log], site.cpu) as process:
+        wait_until_ready(process, port, "/", log)
+        yield Target("nginx", "127.0.0.1", port, CHAT, process.pid)
+
+
+TURNGATE_CONFIG = """\
+[server]
+listen = "127.0.0.1:$port"
+
+[ledger]
+url = "sqlite:///$directory/ledger.db"
+
+[upstreams.provider]
+base_url = "http://127.0.0.1:$provider_port/v1"
+preset = "strict"
+"""
+
+
+@contextmanager
+def turngate(site: Site) -> Iterator[Target]:
+    """As an operator starts it, with its ledger on disk."""
+    port, config, log = free_port(), site.directory / "turngate.toml", site.directory / "turngate.log"
+    config.write_text(
+        Template(TURNGATE_CONFIG).substitute(
+            directory=site.directory, port=port, provider_port=site.provider.port
+        )
+    )
+    command = [sys.executable, "-m", "turngate", "serve", "--config", str(config)]
+    with log.open("w") as output, running(command, site.cpu, stdout=output, stderr=output) as process:
+        wait_until_ready(process, port, "/turngate/ready", log)
+        yield Target("turngate", "127.0.0.1", port, f"/provider{CHAT}", process.pid)
+
+
+TARGETS: dict[str, Callable[[Site], AbstractContextManager[Target]]] = {
+    "direct": direct,
+    "nginx": nginx,
+    "turngate": turngate,
+}
+
+
+def extra(spec: str) -> Target:
+    """A proxy that already runs: NAME=http://IPV4:PORT/path[,PID]."""
+    name, _, rest = spec.partition("=")
+    url, _, pid = rest.partition(",")
+    parts = urlsplit(url)
+    if parts.scheme != "http" or parts.hostname is None or parts.port is None:
+        raise SystemExit(f"--extra wants NAME=http://IPV4:PORT/path[,PID], not {spec!r}")
+    return Target(name, parts.hostname, parts.port, parts.path or CHAT, int(pid) if pid else None)
+
+
+def request_bytes(target: Target, model: str, *, stream: bool) -> bytes:
+    """The request as an agent's SDK sends it; it declares the tool that the provider calls."""
+    tool = {
+        "name": "run_shell",
+        "description": "Run a shell command in the sandbox and return its output.",
+        "parameters": {
+            "type": "object",
+            "properties": {"command": {"type": "string"}, "timeout": {"type": "integer", "minimum": 1}},
+            "required": ["command"],
+            "additionalProperties": False,
+        },
+    }
+    body: dict[str, object] = {
+        "model": model,
+        "messages": [
+            {"role": "system", "content": "You are a careful assistant. Look before you change anything."},
+            {"role": "user", "content": "Which files under /srv are larger than one megabyte?"},
+        ],
+        "tools": [{"type": "function", "function": tool}],
+    }
+    if stream:
+        body |= {"stream": True, "stream_options": {"include_usage": True}}
+    payload = json.dumps(body).encode()
+    head = (
+        f"POST {target.path} HTTP/1.1\r\nhost: {target.address}:{target.port}\r\naccept: */*\r\n"
+        f"authorization: Bearer sk-load\r\ncontent-type: application/json\r\nuser-agent: OpenAI/Python 2.8.1\r\n"
+        f"content-length: {len(payload)}\r\n\r\n"
+    )
+    return head.encode() + payload
+
+
+def free_port() -> int:
+    """A port that nobody listens on now."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+    return port
+
+
+def wait_until_ready(process: subprocess.Popen[str], port: int, path: str, log: Path) -> None:
+    """Wait for a 200, or say why there is none."""
+    deadline = time.monotonic() + READY_PATIENCE_S
+    while time.monotonic() < deadline and process.poll() is None:
+        connection = HTTPConnection("127.0.0.1", port, timeout=2)
+        try:
+            connection.request("GET", path)
+            if connection.getresponse().status == 200:
+                return
+        except (OSError, HTTPException):
+            pass
+        finally:
+            connection.close()
+        time.sleep(0.05)
+    tail = log.read_text()[-1500:] if log.exists() else ""
+    raise Unavailable(f"it did not become ready\n{tail}")
