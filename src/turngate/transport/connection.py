@@ -1,0 +1,130 @@
+"""One socket to an upstream: either idle in the pool, or owned by exactly one exchange.
+
+An idle connection has nothing to say. Whatever it does while idle (bytes, end of stream, reset) makes it unusable,
+so bytes that come too late for one response can never be read as the next one.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import select
+from typing import TYPE_CHECKING, Protocol, cast
+
+if TYPE_CHECKING:
+    from turngate.transport.head import Origin
+
+
+class Receiver(Protocol):
+    """What a busy connection reports to."""
+
+    def data_received(self, data: bytes) -> None:
+        """Bytes came."""
+
+    def input_ended(self) -> None:
+        """The upstream closed its side in order (with TLS: said so by close_notify)."""
+
+    def connection_lost(self, error: Exception | None) -> None:
+        """There will be nothing more. Without `input_ended` before it, this is not an orderly end."""
+
+    def writing_resumed(self) -> None:
+        """The send buffer has room again."""
+
+
+class Owner(Protocol):
+    """Who keeps connections between exchanges."""
+
+    def add(self, connection: Connection) -> None:
+        """A connection was made and is in use."""
+
+    def release(self, connection: Connection) -> None:
+        """The connection's exchange is over and left it ready for another one."""
+
+    def forget(self, connection: Connection) -> None:
+        """The connection is of no use any more."""
+
+
+class Connection(asyncio.Protocol):
+    """The asyncio protocol of one upstream connection."""
+
+    transport: asyncio.Transport
+
+    def __init__(self, origin: Origin, owner: Owner) -> None:
+        self.origin = origin
+        self.receiver: Receiver | None = None
+        self.served = 0
+        """Exchanges completed on this connection."""
+        self.write_paused = False
+        self.usable = True
+        self.aborted = False
+        self._owner = owner
+
+    @property
+    def secure(self) -> bool:
+        """Whether TLS protects it, so that its end can be told from a cut."""
+        return self.origin.scheme == "https"
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Keep the transport."""
+        self.transport = cast("asyncio.Transport", transport)
+        self._owner.add(self)
+
+    def data_received(self, data: bytes) -> None:
+        """Hand bytes to the exchange; nobody asked for any while idle."""
+        if self.receiver is None:
+            self.abort()
+        else:
+            self.receiver.data_received(data)
+
+    def eof_received(self) -> None:
+        """Note an orderly end; the transport closes itself."""
+        self.usable = False
+        if self.receiver is None:
+            self.abort()
+        else:
+            self.receiver.input_ended()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Report the end."""
+        self.usable = False
+        self._owner.forget(self)
+        if self.receiver is not None:
+            self.receiver.connection_lost(exc)
+
+    def pause_writing(self) -> None:
+        """The send buffer is full."""
+        self.write_paused = True
+
+    def resume_writing(self) -> None:
+        """The send buffer has room again."""
+        self.write_paused = False
+        if self.receiver is not None:
+            self.receiver.writing_resumed()
+
+    def is_quiet(self) -> bool:
+        """Whether it is usable and the kernel holds no unread bytes or end of stream either.
+
+        The event loop may not have polled since the upstream closed. As requests are never retried, one system call
+        per reuse is a fair price for finding that out before the request is sent.
+        """
+        if not self.usable or self.transport.is_closing():
+            return False
+        poller = select.poll()
+        poller.register(self.transport.get_extra_info("socket").fileno(), select.POLLIN)
+        return not poller.poll(0)
+
+    def release(self) -> None:
+        """Give the connection back after a complete exchange."""
+        self.receiver = None
+        self.served += 1
+        if self.usable:
+            self._owner.release(self)
+        else:
+            self.abort()
+
+    def abort(self) -> None:
+        """Close at once, without flushing; the receiver hears of it through `connection_lost`."""
+        if not self.aborted:
+            self.aborted = True
+            self.usable = False
+            self._owner.forget(self)
+            self.transport.abort()
