@@ -1,0 +1,354 @@
+"""One turn, composed: framer, decoder, turn, gate. The only object of the core that the outside drives.
+
+Call `receive_data` for every read, `receive_eof` once, `tick` when `deadline` is reached, `stop` for an operator, a client
+or a shutdown; carry out the actions that come back, in order. After a `Decide`, record the turn and answer with `release` or
+`refuse`. Time is whatever monotonic seconds the caller passes in.
+
+If anything here raises, drop the session: what it holds dies with it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from turngate.core.action import Action, Block, Decide, Finish, Forward, Inject, Release
+from turngate.core.event import Event, ProviderFault
+from turngate.core.finding import Code, Finding
+from turngate.core.frame import Frame, FrameFault, Framer
+from turngate.core.gate import Gate, GateState, Move, Signal
+from turngate.core.policy import Mode, OnBlock, Quirk, TurnPolicy
+from turngate.core.slot import SlotInput
+from turngate.core.turn import Turn, TurnState
+from turngate.core.verdict import BlockNotice, Outcome, Reason, Verdict, decide
+from turngate.errors import MisuseError
+
+
+class Decoder(Protocol):
+    """One dialect's reading of one turn. Made fresh for each; total: it never raises."""
+
+    prose: Sequence[Event]
+    """The very object that `decode` returns for a frame of plain prose, so that the hot path is one comparison."""
+    sentinel_optional: bool
+    """Whether a clean end, once every choice has finished, is as good as the last event."""
+
+    def decode(self, frame: Frame) -> Sequence[Event]:
+        """What the frame means."""
+        ...
+
+    def keep_alive(self) -> bytes:
+        """A keep-alive in the form that every official client of the dialect accepts; empty if there is none."""
+        ...
+
+    def block_event(self, notice: BlockNotice) -> bytes:
+        """The bytes that make the official client raise in the middle of a stream."""
+        ...
+
+    def block_notice(self, notice: BlockNotice) -> bytes:
+        """The bytes that end the stream legally and quietly, with the notice as text."""
+        ...
+
+    def block_body(self, notice: BlockNotice) -> bytes:
+        """The body of the HTTP 400 in the provider's error envelope."""
+        ...
+
+
+class Receipt(Protocol):
+    """Proof that a release was recorded; only a ledger makes one."""
+
+    @property
+    def turn_id(self) -> str:
+        """The turn that it is for."""
+        ...
+
+
+class HeldBudget:
+    """Bytes that all sessions of a process may hold together. `limit` 0 means no bound."""
+
+    def __init__(self, limit: int = 0) -> None:
+        self.limit = limit
+        self.used = 0
+
+    def take(self, size: int) -> bool:
+        """Reserve `size` bytes, unless that would exceed the limit."""
+        if self.limit and self.used + size > self.limit:
+            return False
+        self.used += size
+        return True
+
+    def give(self, size: int) -> None:
+        """Return `size` reserved bytes."""
+        self.used -= size
+
+
+Judge = Callable[[Turn], Sequence[Finding]]
+"""The rules, applied to a turn that is over."""
+
+
+@dataclass(slots=True)
+class Tally:
+    """Counts and times of one turn, for its ledger entry. Seconds are the caller's monotonic ones."""
+
+    bytes_in: int = 0
+    bytes_injected: int = 0
+    frames: int = 0
+    first_at: float | None = None
+    last_at: float | None = None
+    held_at: float | None = None
+    decided_at: float | None = None
+
+
+class Session:
+    """The life of one turn between the first upstream byte and its verdict."""
+
+    def __init__(
+        self,
+        turn_id: str,
+        *,
+        framer: Framer,
+        decoder: Decoder,
+        judge: Judge,
+        policy: TurnPolicy,
+        budget: HeldBudget | None = None,
+    ) -> None:
+        self.turn_id = turn_id
+        self.turn = Turn(policy)
+        self.gate = Gate()
+        self.tally = Tally()
+        self.verdict: Verdict | None = None
+        self._policy = policy
+        self._framer = framer
+        self._decoder = decoder
+        self._judge = judge
+        self._budget = budget or HeldBudget()
+        self._budgeted = 0
+        self._sent_at = 0.0
+        self._fault_frame: bytes | None = None
+        self._ended = False
+
+    # What the outside tells.
+
+    def receive_data(self, data: bytes, now: float) -> list[Action]:
+        """Take one read of upstream bytes."""
+        if self._ended:
+            raise MisuseError("receive_data after receive_eof")
+        if self.verdict is not None:
+            return [Forward(data)] if self._observing else []
+        tally = self.tally
+        tally.bytes_in += len(data)
+        tally.last_at = now
+        if tally.first_at is None:
+            tally.first_at = now
+        actions = self._judge_frames(self._framer.receive_data(data), now)
+        if self._observing:
+            return [Forward(data), *actions]
+        if self.gate.state is GateState.PASSING and len(actions) == 1 and self._whole(actions[0], data):
+            return [Forward(data)]
+        return actions
+
+    def receive_eof(self, now: float, *, clean: bool, how: str = "") -> list[Action]:
+        """The upstream is over; `clean` if its framing proves that nothing is missing."""
+        if self._ended:
+            raise MisuseError("receive_eof twice")
+        self._ended = True
+        if self.verdict is not None:
+            return []
+        actions = self._judge_frames(self._framer.receive_eof(), now)
+        if self.verdict is None:
+            self.turn.end(clean=clean, how=how)
+            actions += self._conclude(now)
+        return actions
+
+    def tick(self, now: float) -> list[Action]:
+        """Time has passed: decide after the grace, block a stall, or keep the client's connection alive."""
+        if self.gate.state is not GateState.HOLDING or self.verdict is not None:
+            return []
+        timing = self._policy.timing
+        silence = now - (self.tally.last_at or now)
+        if self._grace_runs and silence >= timing.terminal_grace_s:
+            self.turn.end(clean=True, how="grace")
+            return self._conclude(now)
+        if timing.hold_timeout_s and silence >= timing.hold_timeout_s:
+            self.turn.end(clean=False, how="stalled")
+            return self._conclude(now)
+        if not timing.keepalive_s or now - self._sent_at < timing.keepalive_s:
+            return []
+        self._sent_at = now
+        keep_alive = self._decoder.keep_alive()
+        self.tally.bytes_injected += len(keep_alive)
+        return [Inject(keep_alive)] if keep_alive else []
+
+    @property
+    def deadline(self) -> float | None:
+        """When `tick` should be called next, if nothing else happens; None while nothing is held."""
+        if self.gate.state is not GateState.HOLDING or self.verdict is not None:
+            return None
+        timing, heard_at = self._policy.timing, self.tally.last_at or 0.0
+        due = [heard_at + timing.terminal_grace_s] if self._grace_runs else []
+        if timing.hold_timeout_s:
+            due.append(heard_at + timing.hold_timeout_s)
+        if timing.keepalive_s and not self._observing:
+            due.append(self._sent_at + timing.keepalive_s)
+        return min(due, default=None)
+
+    def stop(self, outcome: Outcome, reason: Reason, finding: Finding, now: float) -> list[Action]:
+        """End the turn from outside: an operator, the client, a shutdown. Nothing held leaves."""
+        if self.verdict is not None and self.verdict.outcome is not Outcome.RELEASED:
+            return []
+        if self.gate.state in (GateState.RELEASED, GateState.BLOCKED):
+            return []
+        self.turn.findings.add(finding)
+        findings, codes = tuple(self.turn.findings.kept), self.turn.findings.codes()
+        return self._block(Verdict(outcome, reason, findings, codes), now)
+
+    def release(self, receipt: Receipt) -> list[Action]:
+        """The turn is on record as released: hand out what is held. The only way that held bytes leave."""
+        verdict = self.verdict
+        if verdict is None or verdict.outcome is not Outcome.RELEASED or receipt.turn_id != self.turn_id:
+            raise MisuseError("release without a verdict and a receipt for this turn")
+        if self.gate.state is GateState.BLOCKED:
+            return []
+        self.gate.step(Signal.PASS)
+        for slot in self.turn.agent_calls:
+            slot.step(SlotInput.RELEASE)
+        data = self.gate.release()
+        self._give_back()
+        return [Release(data, verdict)]
+
+    def refuse(self, reason: Reason, finding: Finding, now: float) -> list[Action]:
+        """The turn could not be recorded as released, or a latch forbids it: block it after all."""
+        return self.stop(Outcome.BLOCKED, reason, finding, now)
+
+    def close(self) -> None:
+        """Drop whatever is still held. Idempotent; call it when the turn is over, however it ended."""
+        self.gate.discard()
+        self._give_back()
+
+    # How a frame is judged.
+
+    @property
+    def _observing(self) -> bool:
+        return self._policy.mode is Mode.OBSERVE
+
+    @property
+    def _grace_runs(self) -> bool:
+        decoder, timing = self._decoder, self._policy.timing
+        return self.turn.state is TurnState.FINISHED and decoder.sentinel_optional and timing.terminal_grace_s > 0
+
+    def _whole(self, action: Action, data: bytes) -> bool:
+        # A read that passes as it came is forwarded as the very object that was read.
+        return isinstance(action, Forward) and len(action.data) == len(data) and action.data == data
+
+    def _judge_frames(self, frames: list[Frame], now: float) -> list[Action]:
+        gate, decoder, prose = self.gate, self._decoder, self._decoder.prose
+        passing: list[bytes] = []
+        actions: list[Action] = []
+        for frame in frames:
+            self.tally.frames += 1
+            events = decoder.decode(frame)
+            if events is prose and gate.state is GateState.PASSING:
+                passing.append(frame.raw)
+                continue
+            match gate.step(self._apply(frame, events, now)):
+                case Move.FORWARD:
+                    passing.append(frame.raw)
+                case Move.HOLD:
+                    self._hold(frame, now)
+                case _:
+                    continue
+            actions += self._conclude_early(frame, now) if gate.state is GateState.HOLDING else ()
+            if self.verdict is not None:
+                break
+        if not passing or self._observing:
+            return actions
+        self._sent_at = now
+        return [Forward(passing[0] if len(passing) == 1 else b"".join(passing)), *actions]
+
+    def _apply(self, frame: Frame, events: Sequence[Event], now: float) -> Signal:
+        signal = Signal.KEEPALIVE
+        for event in events:
+            signal = max(signal, self.turn.apply(event, now))
+            if type(event) is ProviderFault and event.raises and frame.fault is None:
+                self._fault_frame = frame.raw
+        return signal
+
+    def _hold(self, frame: Frame, now: float) -> None:
+        if self.tally.held_at is None:
+            self.tally.held_at = now
+            self._sent_at = self._sent_at or now
+        limits, size = self._policy.limits, len(frame.raw)
+        if frame.fault is FrameFault.OVERSIZED:
+            self._over(f"a frame of more than {limits.frame_bytes} bytes")
+        elif self.gate.held_bytes + size > limits.held_bytes:
+            self._over(f"more than {limits.held_bytes} bytes held for one turn")
+        elif not self._budget.take(size):
+            self._over(f"more than {self._budget.limit} bytes held by the whole process")
+        else:
+            self._budgeted += size
+            if not self._observing:
+                self.gate.hold(frame.raw)
+
+    def _over(self, what: str) -> None:
+        self.turn.doubtful = True
+        self.turn.note(Code.LIMIT_EXCEEDED, what)
+
+    def _conclude_early(self, frame: Frame, now: float) -> list[Action]:
+        """Decide before the stream ends: the last event came, the provider failed, or a limit was reached."""
+        codes = self.turn.findings.codes()
+        if self.turn.state is TurnState.CLOSED or self.turn.state is TurnState.FAULTED:
+            return self._conclude(now)
+        if Code.LIMIT_EXCEEDED in codes or frame.fault is FrameFault.OVERSIZED:
+            return self._conclude(now)
+        return []
+
+    # How a turn is concluded.
+
+    def _conclude(self, now: float) -> list[Action]:
+        for finding in self._judge(self.turn):
+            self.turn.findings.add(finding)
+        verdict = decide(self.turn)
+        if verdict.outcome is Outcome.PASSED and self.gate.state is GateState.PASSING:
+            self.verdict = verdict
+            self.tally.decided_at = now
+            self.gate.step(Signal.PASS)
+            return [Finish(verdict, clean=bool(self.turn.clean_end))]
+        if verdict.outcome is Outcome.RELEASED:
+            self.verdict = verdict
+            self.tally.decided_at = now
+            return [Decide(verdict)]
+        return self._block(verdict, now)
+
+    def _block(self, verdict: Verdict, now: float) -> list[Action]:
+        self.verdict = verdict
+        self.tally.decided_at = now
+        self.gate.step(Signal.FAIL)
+        given = SlotInput.CANCEL if verdict.outcome is Outcome.CANCELLED else SlotInput.BLOCK
+        for slot in self.turn.agent_calls:
+            slot.step(given)
+        self.close()
+        notice = BlockNotice(self.turn_id, verdict, self._policy.handoff)
+        body = self._decoder.block_body(notice)
+        if verdict.reason is Reason.UPSTREAM_ERROR and self._fault_frame is not None:
+            # The provider's own error says more than ours, and it alone makes the client raise.
+            return [Block(verdict, self._fault_frame, body)]
+        quiet = self._policy.on_block is OnBlock.NOTICE
+        stream = self._decoder.block_notice(notice) if quiet else self._decoder.block_event(notice)
+        return [Block(verdict, stream, body)]
+
+    def _give_back(self) -> None:
+        self._budget.give(self._budgeted)
+        self._budgeted = 0
+
+
+def proves_end(turn: Turn, *, sentinel_optional: bool) -> bool:
+    """Whether the provider has said that the turn is complete.
+
+    The last event does. A clean end does where the sentinel is customary but not guaranteed. An end that the transport
+    cannot tell from a cut does only where the upstream is known to leave the sentinel out.
+    """
+    if turn.terminal is not None:
+        return True
+    if not sentinel_optional and not turn.policy.accepts(Quirk.MISSING_STOP):
+        return False
+    return bool(turn.clean_end) or (turn.end_reason == "closed" and turn.policy.accepts(Quirk.MISSING_DONE))

@@ -1,0 +1,379 @@
+"""One provider response: its choices, its calls, its terminal, and what is wrong with it.
+
+Rule 1: whatever changes a turn's or a choice's state is in this file. Rule 2: this file does not know which dialect it
+serves. Three machines are coupled here and one lives next door:
+
+- the turn: has it opened, has every choice finished, did the last event come, did the stream end;
+- each choice: is it open, or has its terminal reason come;
+- each slot (`turngate.core.slot`), which a choice's terminal closes where the dialect has no end of its own for a call.
+
+`apply` takes one event and gives the signal that the gate needs for it. It never raises for anything that a provider
+sends. What the finished turn means is decided elsewhere, by the rules, from this object alone.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from turngate.core.event import (
+    ChoiceClosed,
+    ChoiceOpened,
+    Defect,
+    Ending,
+    Event,
+    Fragment,
+    KeepAlive,
+    Prose,
+    ProviderFault,
+    RunsOn,
+    SlotClosed,
+    SlotCopied,
+    SlotIdentified,
+    SlotKey,
+    SlotOpened,
+    TurnClosed,
+    TurnOpened,
+    Unrecognised,
+)
+from turngate.core.finding import Code, Finding, Findings, Level
+from turngate.core.gate import Signal
+from turngate.core.policy import Quirk, TurnPolicy
+from turngate.core.slot import Slot, SlotInput, SlotState
+
+
+class TurnState(enum.Enum):
+    """Where a turn stands."""
+
+    AWAITING = "awaiting"
+    OPEN = "open"
+    FINISHED = "finished"
+    """Every choice that appeared has its terminal reason; the last event may still come."""
+    CLOSED = "closed"
+    """The dialect's last event came."""
+    FAULTED = "faulted"
+    """The provider reported an error inside the reply."""
+    ENDED = "ended"
+    """The stream is over."""
+
+
+class TurnInput(enum.Enum):
+    """What can happen to a turn."""
+
+    OPEN = "open"
+    CONTENT = "content"
+    TRAILER = "trailer"
+    FINISH = "finish"
+    """A terminal reason came and choices remain open."""
+    FINISH_LAST = "finish_last"
+    """A terminal reason came and no choice remains open."""
+    CLOSE = "close"
+    FAULT = "fault"
+    END = "end"
+
+
+_T = TurnState
+_I = TurnInput
+_AFTER_END = Code.EVENT_AFTER_END
+
+TURN_TRANSITIONS: dict[tuple[TurnState, TurnInput], tuple[TurnState, Code | None]] = {
+    (_T.AWAITING, _I.OPEN): (_T.OPEN, None),
+    (_T.AWAITING, _I.CONTENT): (_T.OPEN, None),
+    (_T.AWAITING, _I.TRAILER): (_T.AWAITING, None),
+    (_T.AWAITING, _I.FINISH): (_T.OPEN, None),
+    (_T.AWAITING, _I.FINISH_LAST): (_T.FINISHED, None),
+    (_T.AWAITING, _I.CLOSE): (_T.CLOSED, None),
+    (_T.AWAITING, _I.FAULT): (_T.FAULTED, None),
+    (_T.AWAITING, _I.END): (_T.ENDED, None),
+    (_T.OPEN, _I.OPEN): (_T.OPEN, Code.DUPLICATE_START),
+    (_T.OPEN, _I.CONTENT): (_T.OPEN, None),
+    (_T.OPEN, _I.TRAILER): (_T.OPEN, None),
+    (_T.OPEN, _I.FINISH): (_T.OPEN, None),
+    (_T.OPEN, _I.FINISH_LAST): (_T.FINISHED, None),
+    (_T.OPEN, _I.CLOSE): (_T.CLOSED, None),
+    (_T.OPEN, _I.FAULT): (_T.FAULTED, None),
+    (_T.OPEN, _I.END): (_T.ENDED, None),
+    (_T.FINISHED, _I.OPEN): (_T.FINISHED, Code.DUPLICATE_START),
+    (_T.FINISHED, _I.CONTENT): (_T.FINISHED, Code.DELTA_AFTER_TERMINAL),
+    (_T.FINISHED, _I.TRAILER): (_T.FINISHED, None),
+    (_T.FINISHED, _I.FINISH): (_T.FINISHED, None),
+    (_T.FINISHED, _I.FINISH_LAST): (_T.FINISHED, None),
+    (_T.FINISHED, _I.CLOSE): (_T.CLOSED, None),
+    (_T.FINISHED, _I.FAULT): (_T.FAULTED, None),
+    (_T.FINISHED, _I.END): (_T.ENDED, None),
+    (_T.CLOSED, _I.OPEN): (_T.CLOSED, Code.DUPLICATE_START),
+    (_T.CLOSED, _I.CONTENT): (_T.CLOSED, Code.DELTA_AFTER_TERMINAL),
+    (_T.CLOSED, _I.TRAILER): (_T.CLOSED, _AFTER_END),
+    (_T.CLOSED, _I.FINISH): (_T.CLOSED, Code.DUPLICATE_TERMINAL),
+    (_T.CLOSED, _I.FINISH_LAST): (_T.CLOSED, Code.DUPLICATE_TERMINAL),
+    (_T.CLOSED, _I.CLOSE): (_T.CLOSED, _AFTER_END),
+    (_T.CLOSED, _I.FAULT): (_T.FAULTED, None),
+    (_T.CLOSED, _I.END): (_T.ENDED, None),
+    **{(_T.FAULTED, given): (_T.FAULTED, None) for given in TurnInput if given is not _I.END},
+    (_T.FAULTED, _I.END): (_T.ENDED, None),
+    **{(_T.ENDED, given): (_T.ENDED, _AFTER_END) for given in TurnInput},
+}
+"""Total over (state, input); a cell is the next state and the finding that the input is in that state, if it is one."""
+
+_WARNINGS = frozenset({Code.EVENT_AFTER_END, Code.REPEATED_IDENTITY, Code.EMPTY_ARGUMENTS})
+
+_MESSAGES = {
+    Code.DELTA_BEFORE_START: "an event for a call that was never opened",
+    Code.DUPLICATE_START: "it was opened a second time",
+    Code.IDENTITY_COLLISION: "a second call uses the key of a call that has ended",
+    Code.DELTA_AFTER_TERMINAL: "something followed the terminal",
+    Code.DUPLICATE_TERMINAL: "it ended a second time",
+    Code.EVENT_AFTER_END: "something followed the last event",
+    Code.MISSING_TERMINAL: "it has no terminal",
+}
+
+
+def table_finding(code: Code, path: str) -> Finding:
+    """The finding that a table's cell names, in words."""
+    return Finding(code, f"{path}: {_MESSAGES[code]}", path, Level.WARNING if code in _WARNINGS else Level.ERROR)
+
+
+@dataclass(slots=True)
+class Choice:
+    """One choice of a turn: open until its terminal reason comes."""
+
+    reason: str | None = None
+    ending: Ending | None = None
+    path: str = ""
+
+
+@dataclass(slots=True)
+class Turn:
+    """The evidence of one turn, collected event by event."""
+
+    policy: TurnPolicy
+    state: TurnState = TurnState.AWAITING
+    response_id: str | None = None
+    model: str | None = None
+    terminal: str | None = None
+    fault: str | None = None
+    clean_end: bool | None = None
+    end_reason: str = ""
+    choices: dict[int, Choice] = field(default_factory=dict)
+    slots: dict[SlotKey, Slot] = field(default_factory=dict)
+    findings: Findings = field(default_factory=Findings)
+    doubtful: bool = False
+    """Whether anything arrived that may carry a call without being one that was understood."""
+
+    def __post_init__(self) -> None:
+        self.findings.limit = self.policy.limits.findings
+
+    @property
+    def agent_calls(self) -> list[Slot]:
+        """The calls that the agent would run, in order of first appearance."""
+        return [slot for slot in self.slots.values() if slot.runs_on is RunsOn.AGENT]
+
+    @property
+    def finished(self) -> bool:
+        """Whether every choice that appeared has its terminal reason."""
+        return bool(self.choices) and all(choice.reason is not None for choice in self.choices.values())
+
+    def note(self, code: Code, message: str, path: str = "", level: Level = Level.ERROR) -> None:
+        """Add one finding."""
+        self.findings.add(Finding(code, message, path, level))
+
+    def apply(self, event: Event, now: float) -> Signal:
+        """Take one event; give what it means for the frame that brought it."""
+        return _APPLY[type(event)](self, event, now)
+
+    def end(self, *, clean: bool, how: str) -> None:
+        """The stream is over: `clean` if the transport proves that nothing is missing, `how` in its words."""
+        self.clean_end = clean
+        self.end_reason = how
+        self._step(TurnInput.END)
+
+    # One handler an event; the gate's signal is what each returns.
+
+    def _keep_alive(self, _event: KeepAlive, _now: float) -> Signal:
+        return Signal.KEEPALIVE
+
+    def _prose(self, event: Prose, _now: float) -> Signal:
+        if event.trailer:
+            self._step(TurnInput.TRAILER)
+        else:
+            choice = self.choices.get(event.choice)
+            if choice is not None and choice.reason is not None:
+                if not self.policy.accepts(Quirk.PROSE_AFTER_FINISH):
+                    self.findings.add(table_finding(Code.DELTA_AFTER_TERMINAL, f"choices[{event.choice}]"))
+            else:
+                self._step(TurnInput.CONTENT)
+        return Signal.COMMUTING if event.commutes else Signal.ORDERED
+
+    def _turn_opened(self, event: TurnOpened, _now: float) -> Signal:
+        self._step(TurnInput.OPEN)
+        self.response_id = self.response_id or event.response_id
+        self.model = self.model or event.model
+        return Signal.ORDERED
+
+    def _choice_opened(self, event: ChoiceOpened, _now: float) -> Signal:
+        self.choices.setdefault(event.choice, Choice())
+        return Signal.KEEPALIVE  # says nothing about the frame; its other events do
+
+    def _slot_opened(self, event: SlotOpened, now: float) -> Signal:
+        signal = Signal.TOOL if event.runs_on is RunsOn.AGENT else Signal.ORDERED
+        slot = self.slots.get(event.slot)
+        if slot is None:
+            if len(self.slots) >= self.policy.limits.calls:
+                self._over("calls", self.policy.limits.calls, event.path)
+                return signal
+            slot = Slot(event.slot, event.choice, event.path, event.kind, event.runs_on, first_at=now, last_at=now)
+            self.slots[event.slot] = slot
+        self._content(event.choice, event.path)
+        self._step_slot(slot, SlotInput.OPEN, now)
+        return signal
+
+    def _slot_identified(self, event: SlotIdentified, now: float) -> Signal:
+        slot = self.slots.get(event.slot)
+        if slot is None:
+            return self._stray(event.slot)
+        self._step_slot(slot, SlotInput.IDENTIFY, now)
+        slot.call_id = self._identity(slot, "id", slot.call_id, event.call_id)
+        slot.name = self._identity(slot, "name", slot.name, event.name)
+        return _slot_signal(slot)
+
+    def _identity(self, slot: Slot, what: str, known: str | None, given: str | None) -> str | None:
+        if given is None or known is None:
+            return known if given is None else given
+        if given != known:
+            self.note(Code.IDENTITY_COLLISION, f"{slot.path}: a second, different {what} at the same key", slot.path)
+        else:
+            message = f"{slot.path}: the {what} was sent again; some clients double it"
+            self.note(Code.REPEATED_IDENTITY, message, slot.path, Level.WARNING)
+        return known
+
+    def _fragment(self, event: Fragment, now: float) -> Signal:
+        slot = self.slots.get(event.slot)
+        if slot is None:
+            return self._stray(event.slot)
+        choice = self.choices.get(slot.choice)
+        if choice is not None and choice.reason is not None and slot.state is SlotState.COLLECTING:
+            self.findings.add(table_finding(Code.DELTA_AFTER_TERMINAL, slot.path))
+        self._step_slot(slot, SlotInput.FRAGMENT, now)
+        self._grow(slot, event.text, slot.pieces)
+        return _slot_signal(slot)
+
+    def _slot_copied(self, event: SlotCopied, now: float) -> Signal:
+        slot = self.slots.get(event.slot)
+        if slot is None:
+            return self._stray(event.slot)
+        self._step_slot(slot, SlotInput.COPY, now)
+        self._grow(slot, event.text, slot.copies)
+        return _slot_signal(slot)
+
+    def _grow(self, slot: Slot, text: str, pieces: list[str]) -> None:
+        limit = self.policy.limits.argument_bytes
+        if slot.argument_bytes > limit:
+            return
+        slot.argument_bytes += len(text) if text.isascii() else len(text.encode("utf-8", "surrogatepass"))
+        if slot.argument_bytes > limit:
+            self._over("bytes of arguments", limit, slot.path)
+        else:
+            pieces.append(text)
+
+    def _slot_closed(self, event: SlotClosed, now: float) -> Signal:
+        slot = self.slots.get(event.slot)
+        if slot is None:
+            return self._stray(event.slot)
+        if self._step_slot(slot, SlotInput.CLOSE, now) is None:
+            slot.terminal = event.terminal
+        return _slot_signal(slot)
+
+    def _choice_closed(self, event: ChoiceClosed, now: float) -> Signal:
+        choice = self.choices.setdefault(event.choice, Choice())
+        calls = [slot for slot in self.slots.values() if slot.choice == event.choice]
+        if choice.reason is None:
+            choice.reason, choice.ending, choice.path = event.reason, event.ending, event.path
+            for slot in calls if event.closes_calls else ():
+                if slot.state is SlotState.COLLECTING:
+                    self._step_slot(slot, SlotInput.FINISH, now)
+                    slot.terminal = event.reason
+        elif choice.reason != event.reason:
+            self.findings.add(table_finding(Code.DUPLICATE_TERMINAL, event.path))
+            message = f"{event.path}: the terminal reason changed from {choice.ending} to {event.ending}"
+            self.note(Code.WRONG_TERMINAL_REASON, message, event.path)
+        elif not self.policy.accepts(Quirk.REPEATED_FINISH):
+            self.findings.add(table_finding(Code.DUPLICATE_TERMINAL, event.path))
+        self._step(TurnInput.FINISH_LAST if self.finished else TurnInput.FINISH)
+        # A reason that promises calls is tool evidence: were it let through, a client would look for calls.
+        promised = event.ending is Ending.CALLS or any(slot.runs_on is RunsOn.AGENT for slot in calls)
+        return Signal.TOOL if promised else Signal.ORDERED
+
+    def _turn_closed(self, event: TurnClosed, _now: float) -> Signal:
+        self._step(TurnInput.CLOSE)
+        self.terminal = self.terminal or event.terminal
+        return Signal.ORDERED
+
+    def _provider_fault(self, event: ProviderFault, _now: float) -> Signal:
+        self._step(TurnInput.FAULT)
+        self.fault = self.fault or event.kind
+        self.note(Code.UPSTREAM_ERROR, f"the provider reported an error of kind {event.kind!r} inside the reply")
+        return Signal.ORDERED
+
+    def _unrecognised(self, event: Unrecognised, _now: float) -> Signal:
+        if not event.may_carry_call:
+            self.note(Code.UNSUPPORTED_EVENT, f"unknown {event.what}", level=Level.WARNING)
+            return Signal.ORDERED
+        self.doubtful = True
+        self.note(Code.UNSUPPORTED_EVENT, f"unknown {event.what}, which a client may take for a call")
+        return Signal.TOOL
+
+    def _defect(self, event: Defect, _now: float) -> Signal:
+        self.note(event.code, event.message, event.path, event.level)
+        self.doubtful = self.doubtful or event.may_carry_call
+        return Signal.TOOL if event.may_carry_call else Signal.ORDERED
+
+    def _stray(self, key: SlotKey) -> Signal:
+        self.doubtful = True
+        if len(self.slots) < self.policy.limits.calls:
+            self.findings.add(table_finding(Code.DELTA_BEFORE_START, f"slot {key}"))
+        return Signal.TOOL
+
+    def _over(self, what: str, limit: int, path: str) -> None:
+        self.doubtful = True
+        self.note(Code.LIMIT_EXCEEDED, f"more than {limit} {what}", path)
+
+    def _content(self, index: int, path: str) -> None:
+        choice = self.choices.setdefault(index, Choice())
+        if choice.reason is not None:
+            self.findings.add(table_finding(Code.DELTA_AFTER_TERMINAL, path))
+        self._step(TurnInput.CONTENT if choice.reason is None else TurnInput.TRAILER)
+
+    def _step_slot(self, slot: Slot, given: SlotInput, now: float) -> Code | None:
+        code = slot.step(given)
+        slot.last_at = now
+        if code is not None:
+            self.findings.add(table_finding(code, slot.path))
+        return code
+
+    def _step(self, given: TurnInput) -> None:
+        self.state, code = TURN_TRANSITIONS[self.state, given]
+        if code is not None:
+            self.findings.add(table_finding(code, "turn"))
+
+
+def _slot_signal(slot: Slot) -> Signal:
+    return Signal.TOOL if slot.runs_on is RunsOn.AGENT else Signal.ORDERED
+
+
+_APPLY: dict[type, Callable[..., Signal]] = {
+    KeepAlive: Turn._keep_alive,
+    Prose: Turn._prose,
+    TurnOpened: Turn._turn_opened,
+    ChoiceOpened: Turn._choice_opened,
+    SlotOpened: Turn._slot_opened,
+    SlotIdentified: Turn._slot_identified,
+    Fragment: Turn._fragment,
+    SlotCopied: Turn._slot_copied,
+    SlotClosed: Turn._slot_closed,
+    ChoiceClosed: Turn._choice_closed,
+    TurnClosed: Turn._turn_closed,
+    ProviderFault: Turn._provider_fault,
+    Unrecognised: Turn._unrecognised,
+    Defect: Turn._defect,
+}
