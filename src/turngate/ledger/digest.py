@@ -1,0 +1,71 @@
+"""Keyed digests of arguments, so that a reviewer can test a known value and nobody can read an unknown one.
+
+HMAC-SHA256 under a key that lives beside the ledger (as Vault's audit devices do with their salt). The call's own key goes
+into the digest: equal arguments of two calls do not show as equal.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import os
+import secrets
+import stat
+from typing import TYPE_CHECKING, NamedTuple
+
+from turngate.errors import LedgerError
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+KEY_BYTES = 32
+
+
+class CallKey(NamedTuple):
+    """Which call: the turn, the choice in it, the dialect's slot in that."""
+
+    turn_id: str
+    choice: int
+    slot: str
+
+
+def keyed_digest(key: bytes, call_key: CallKey, arguments: bytes) -> str:
+    """Digest argument text in hex. Each part is preceded by its length, so parts cannot run into each other."""
+    mac = hmac.new(key, digestmod=hashlib.sha256)
+    slot = call_key.slot.encode("utf-8", "surrogatepass")
+    for part in (call_key.turn_id.encode(), b"%d" % call_key.choice, slot, arguments):
+        mac.update(len(part).to_bytes(8, "big") + part)
+    return mac.hexdigest()
+
+
+def key_id(key: bytes) -> str:
+    """Name a key without telling it."""
+    return hmac.new(key, b"turngate ledger key id", hashlib.sha256).hexdigest()[:16]
+
+
+def load_key(path: Path) -> bytes:
+    """Read a key file; refuse one that others can read or that is not a key."""
+    with path.open("rb") as file:
+        mode = stat.S_IMODE(os.fstat(file.fileno()).st_mode)
+        key = file.read(KEY_BYTES + 1)
+    if mode & 0o077:
+        raise LedgerError(f"{path} has mode {mode:04o}; other users could read the key: chmod 600 it")
+    if len(key) != KEY_BYTES:
+        raise LedgerError(f"{path} is not a ledger key of {KEY_BYTES} bytes; restore it from a backup")
+    return key
+
+
+def create_key(path: Path) -> bytes:
+    """Make a new key file. It appears whole or not at all, and never replaces another."""
+    key = secrets.token_bytes(KEY_BYTES)
+    draft = path.with_name(f"{path.name}.{secrets.token_hex(4)}")
+    descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    try:
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(key)
+            file.flush()
+            os.fsync(file.fileno())
+        os.link(draft, path)
+    finally:
+        draft.unlink()
+    return key

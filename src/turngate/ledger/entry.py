@@ -1,0 +1,187 @@
+"""What the ledger keeps of a turn: pure data, no driver.
+
+An entry says what was proposed, what was decided and why (DESIGN section 6). It has no field that could hold a prompt,
+an output, a credential or an argument value: arguments appear as a length and a keyed digest only.
+Times are seconds since the Unix epoch, UTC.
+"""
+
+from __future__ import annotations
+
+import enum
+import json
+from dataclasses import dataclass
+
+import msgspec
+
+from turngate.core.finding import Code, Finding
+
+
+class Mode(enum.StrEnum):
+    """Whether the gate holds and blocks, or only judges and records."""
+
+    ENFORCE = "enforce"
+    OBSERVE = "observe"
+
+
+class Outcome(enum.StrEnum):
+    """How a turn ended; every one of them is terminal."""
+
+    RELEASED = "released"
+    BLOCKED = "blocked"
+    CANCELLED = "cancelled"
+    PASSED = "passed"
+
+
+class Reason(enum.StrEnum):
+    """Why a turn ended so."""
+
+    VALID = "valid"
+    INVALID = "invalid"
+    TRUNCATED_BY_LIMIT = "truncated_by_limit"
+    TRUNCATED_BY_TRANSPORT = "truncated_by_transport"
+    REFUSED_BY_PROVIDER = "refused_by_provider"
+    UPSTREAM_ERROR = "upstream_error"
+    DENIED_BY_POLICY = "denied_by_policy"
+    CONFIRMATION_EXPIRED = "confirmation_expired"
+    STOPPED_BY_OPERATOR = "stopped_by_operator"
+    CANCELLED_BY_CLIENT = "cancelled_by_client"
+    SUPERSEDED = "superseded"
+    DUPLICATE_DELIVERY = "duplicate_delivery"
+    LEDGER_UNAVAILABLE = "ledger_unavailable"
+    SHUTDOWN = "shutdown"
+    RESTART = "restart"
+
+
+class Delivery(enum.StrEnum):
+    """What is known about released bytes on their way to the client."""
+
+    NONE = "none"
+    """Nothing was to be sent."""
+    PENDING = "pending"
+    """Released; the write to the client is not confirmed yet."""
+    SENT = "sent"
+    """The last released byte was handed to the client's socket."""
+    UNKNOWN = "unknown"
+    """Released, but the client or this process went away before the write was confirmed."""
+
+
+class CallState(enum.StrEnum):
+    """How far a call came; the last three are terminal."""
+
+    ABSENT = "absent"
+    COLLECTING = "collecting"
+    TERMINAL = "terminal"
+    VALIDATED = "validated"
+    RELEASED = "released"
+    BLOCKED = "blocked"
+    CANCELLED = "cancelled"
+
+
+class RunsOn(enum.StrEnum):
+    """Who executes the call."""
+
+    AGENT = "agent"
+    PROVIDER = "provider"
+
+
+class ParseResult(enum.StrEnum):
+    """What strict JSON reading said of the arguments."""
+
+    OK = "ok"
+    EMPTY = "empty"
+    INVALID = "invalid"
+    NOT_JSON = "not_json"
+    SKIPPED = "skipped"
+
+
+class SchemaResult(enum.StrEnum):
+    """What the tool's schema said of the arguments."""
+
+    VALID = "valid"
+    INVALID = "invalid"
+    NONE = "none"
+    SKIPPED = "skipped"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CallEntry:
+    """One tool call of a turn; (turn, choice, slot) is its key."""
+
+    choice: int
+    slot: str
+    call_id: str | None = None
+    tool: str | None = None
+    kind: str = "function"
+    runs_on: RunsOn = RunsOn.AGENT
+    fragments: int = 0
+    argument_bytes: int = 0
+    argument_hmac: str | None = None
+    parse: ParseResult = ParseResult.SKIPPED
+    schema: SchemaResult = SchemaResult.SKIPPED
+    schema_digest: str | None = None
+    first_event_at: float | None = None
+    last_event_at: float | None = None
+    terminal_event: str | None = None
+    state: CallState = CallState.ABSENT
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TurnStart:
+    """What is known of a turn when the gate begins to hold it."""
+
+    turn_id: str
+    tenant: str
+    actor: str
+    route: str
+    """The endpoint's path template, never a query string."""
+    upstream: str
+    dialect: str
+    model: str | None
+    streamed: bool
+    started_at: float
+    mode: Mode = Mode.ENFORCE
+    response_id: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TurnEntry(TurnStart):
+    """A turn and its calls. `outcome` is None only while the turn is held."""
+
+    first_event_at: float | None = None
+    last_event_at: float | None = None
+    decided_at: float | None = None
+    terminal_event: str | None = None
+    terminal_reason: str | None = None
+    outcome: Outcome | None = None
+    reason: Reason | None = None
+    findings: tuple[Finding, ...] = ()
+    codes: tuple[Code, ...] = ()
+    latch: str | None = None
+    policy: str | None = None
+    events: int = 0
+    bytes_in: int = 0
+    bytes_held: int = 0
+    bytes_injected: int = 0
+    sha256: str | None = None
+    """Of the released bytes, in hex."""
+    delivery: Delivery = Delivery.NONE
+    calls: tuple[CallEntry, ...] = ()
+
+
+def canonical(value: object) -> bytes:
+    """Encode an entry as the one JSON text that the hash chain covers: sorted keys, no blanks, UTF-8.
+
+    A lone surrogate, which JSON on the wire can spell but UTF-8 cannot, becomes `?`: refusing it here would lose the record
+    of the very turn that it got blocked.
+    """
+    try:
+        return msgspec.json.encode(value, order="sorted")
+    except UnicodeEncodeError:
+        plain = msgspec.to_builtins(value)
+        text = json.dumps(plain, ensure_ascii=False, sort_keys=True, separators=(",", ":"))
+        return text.encode("utf-8", "replace")
+
+
+def turn_from(payload: bytes | str) -> TurnEntry:
+    """Decode what `canonical` made of a `TurnStart` or a `TurnEntry`."""
+    return msgspec.json.decode(payload, type=TurnEntry)

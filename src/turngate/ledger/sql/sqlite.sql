@@ -1,0 +1,209 @@
+-- The ledger's statements on SQLite. Each begins with `-- name:`; the lines below it say what it is for.
+-- `entries` is the truth and only grows. `turns` and `calls` are its projection: the statements that make them read
+-- nothing but the entry's own payload, so the verifier can rebuild both and compare.
+
+-- name: schema
+-- Version 1. Everything is STRICT; the triggers stop mistakes, the hash chain shows intent.
+CREATE TABLE entries (
+    seq INTEGER PRIMARY KEY,
+    kind TEXT NOT NULL CHECK (kind IN ('opened', 'held', 'decided', 'withdrawn', 'delivery')),
+    payload TEXT NOT NULL,
+    prev_hash BLOB NOT NULL,
+    hash BLOB NOT NULL
+) STRICT;
+CREATE TRIGGER entries_keep_content BEFORE UPDATE ON entries
+BEGIN SELECT raise(ABORT, 'ledger entries are never changed'); END;
+CREATE TRIGGER entries_keep_rows BEFORE DELETE ON entries
+BEGIN SELECT raise(ABORT, 'ledger entries are never deleted'); END;
+CREATE TABLE turns (
+    turn_id TEXT PRIMARY KEY,
+    seq INTEGER NOT NULL,
+    tenant TEXT NOT NULL,
+    actor TEXT NOT NULL,
+    route TEXT NOT NULL,
+    upstream TEXT NOT NULL,
+    dialect TEXT NOT NULL,
+    model TEXT,
+    streamed INTEGER NOT NULL,
+    mode TEXT NOT NULL,
+    response_id TEXT,
+    started_at REAL NOT NULL,
+    first_event_at REAL,
+    last_event_at REAL,
+    decided_at REAL,
+    terminal_event TEXT,
+    terminal_reason TEXT,
+    outcome TEXT,
+    reason TEXT,
+    findings TEXT,
+    codes TEXT,
+    latch TEXT,
+    policy TEXT,
+    events INTEGER,
+    bytes_in INTEGER,
+    bytes_held INTEGER,
+    bytes_injected INTEGER,
+    sha256 TEXT,
+    delivery TEXT NOT NULL
+) STRICT, WITHOUT ROWID;
+CREATE INDEX turns_by_tenant ON turns (tenant, turn_id);
+CREATE INDEX turns_by_outcome ON turns (outcome, turn_id);
+CREATE INDEX turns_by_response ON turns (response_id) WHERE response_id IS NOT NULL;
+CREATE INDEX turns_unfinished ON turns (turn_id) WHERE outcome IS NULL;
+CREATE INDEX turns_unconfirmed ON turns (turn_id) WHERE delivery = 'pending';
+CREATE TABLE calls (
+    turn_id TEXT NOT NULL REFERENCES turns (turn_id),
+    choice INTEGER NOT NULL,
+    slot TEXT NOT NULL,
+    call_id TEXT,
+    tool TEXT,
+    kind TEXT NOT NULL,
+    runs_on TEXT NOT NULL,
+    fragments INTEGER NOT NULL,
+    argument_bytes INTEGER NOT NULL,
+    argument_hmac TEXT,
+    parse TEXT NOT NULL,
+    "schema" TEXT NOT NULL,
+    schema_digest TEXT,
+    first_event_at REAL,
+    last_event_at REAL,
+    terminal_event TEXT,
+    state TEXT NOT NULL,
+    PRIMARY KEY (turn_id, choice, slot)
+) STRICT, WITHOUT ROWID;
+CREATE INDEX calls_by_tool ON calls (tool, turn_id);
+-- An operator's standing stop. A column that is NULL does not narrow it, so a latch covers a turn when all its
+-- other columns match; the checks demand what each kind is about.
+CREATE TABLE latches (
+    id TEXT PRIMARY KEY,
+    kind TEXT NOT NULL CHECK (kind IN
+        ('quarantine_turn', 'quarantine_response', 'disable_tool', 'stop_tenant', 'stop_all')),
+    turn_id TEXT,
+    response_id TEXT,
+    tool TEXT,
+    tenant TEXT,
+    upstream TEXT,
+    model TEXT,
+    route TEXT,
+    created_at REAL NOT NULL,
+    lifted_at REAL,
+    reason TEXT NOT NULL CHECK (reason <> ''),
+    actor TEXT NOT NULL CHECK (actor <> ''),
+    CHECK ((kind = 'quarantine_turn') = (turn_id IS NOT NULL)),
+    CHECK ((kind = 'quarantine_response') = (response_id IS NOT NULL)),
+    CHECK ((kind = 'disable_tool') = (tool IS NOT NULL)),
+    CHECK (kind <> 'stop_tenant' OR tenant IS NOT NULL),
+    CHECK (kind <> 'stop_all' OR coalesce(tenant, upstream, model, route) IS NULL)
+) STRICT, WITHOUT ROWID;
+CREATE INDEX latches_standing ON latches (kind) WHERE lifted_at IS NULL;
+
+-- name: read_head
+-- The last entry, to go on with the chain.
+SELECT seq, kind, CAST(payload AS BLOB), prev_hash, hash FROM entries ORDER BY seq DESC LIMIT 1;
+
+-- name: append_entry
+-- Add one entry. Its number is given, never chosen by SQLite: the chain covers it.
+INSERT INTO entries (seq, kind, payload, prev_hash, hash)
+VALUES (:seq, :kind, :payload, :prev_hash, :hash);
+
+-- name: project_held
+-- A turn begins to be held; its outcome stays NULL until it is decided.
+INSERT INTO turns (turn_id, seq, tenant, actor, route, upstream, dialect, model, streamed, mode, response_id,
+    started_at, delivery)
+SELECT :payload ->> 'turn_id', :seq, :payload ->> 'tenant', :payload ->> 'actor', :payload ->> 'route',
+    :payload ->> 'upstream', :payload ->> 'dialect', :payload ->> 'model', :payload ->> 'streamed',
+    :payload ->> 'mode', :payload ->> 'response_id', :payload ->> 'started_at', 'none';
+
+-- name: project_decided
+-- A turn and its calls as decided; also used for a withdrawn release.
+DELETE FROM calls WHERE turn_id = :payload ->> 'turn_id';
+DELETE FROM turns WHERE turn_id = :payload ->> 'turn_id';
+INSERT INTO turns (turn_id, seq, tenant, actor, route, upstream, dialect, model, streamed, mode, response_id,
+    started_at, first_event_at, last_event_at, decided_at, terminal_event, terminal_reason, outcome, reason,
+    findings, codes, latch, policy, events, bytes_in, bytes_held, bytes_injected, sha256, delivery)
+SELECT :payload ->> 'turn_id', :seq, :payload ->> 'tenant', :payload ->> 'actor', :payload ->> 'route',
+    :payload ->> 'upstream', :payload ->> 'dialect', :payload ->> 'model', :payload ->> 'streamed',
+    :payload ->> 'mode', :payload ->> 'response_id', :payload ->> 'started_at', :payload ->> 'first_event_at',
+    :payload ->> 'last_event_at', :payload ->> 'decided_at', :payload ->> 'terminal_event',
+    :payload ->> 'terminal_reason', :payload ->> 'outcome', :payload ->> 'reason', :payload -> 'findings',
+    :payload -> 'codes', :payload ->> 'latch', :payload ->> 'policy', :payload ->> 'events',
+    :payload ->> 'bytes_in', :payload ->> 'bytes_held', :payload ->> 'bytes_injected', :payload ->> 'sha256',
+    :payload ->> 'delivery';
+INSERT INTO calls (turn_id, choice, slot, call_id, tool, kind, runs_on, fragments, argument_bytes, argument_hmac,
+    parse, "schema", schema_digest, first_event_at, last_event_at, terminal_event, state)
+SELECT :payload ->> 'turn_id', value ->> 'choice', value ->> 'slot', value ->> 'call_id', value ->> 'tool',
+    value ->> 'kind', value ->> 'runs_on', value ->> 'fragments', value ->> 'argument_bytes',
+    value ->> 'argument_hmac', value ->> 'parse', value ->> 'schema', value ->> 'schema_digest',
+    value ->> 'first_event_at', value ->> 'last_event_at', value ->> 'terminal_event', value ->> 'state'
+FROM json_each(:payload, '$.calls');
+
+-- name: project_delivery
+-- What became of the bytes of a released turn.
+UPDATE turns SET delivery = :payload ->> 'delivery' WHERE turn_id = :payload ->> 'turn_id';
+
+-- name: read_turn_state
+-- How far a turn has come: no row, outcome NULL (held), or its terminal outcome.
+SELECT outcome, delivery FROM turns WHERE turn_id = :turn_id;
+
+-- name: find_stop
+-- The oldest standing latch that covers a turn, by the turn's own payload.
+SELECT id, kind FROM latches
+WHERE lifted_at IS NULL
+    AND (turn_id IS NULL OR turn_id = :payload ->> 'turn_id')
+    AND (response_id IS NULL OR response_id = :payload ->> 'response_id')
+    AND (tenant IS NULL OR tenant = :payload ->> 'tenant')
+    AND (upstream IS NULL OR upstream = :payload ->> 'upstream')
+    AND (model IS NULL OR model = :payload ->> 'model')
+    AND (route IS NULL OR route = :payload ->> 'route')
+    AND (tool IS NULL OR tool IN (SELECT value ->> 'tool' FROM json_each(:payload, '$.calls')))
+ORDER BY created_at, id LIMIT 1;
+
+-- name: list_unfinished
+-- Turns that an earlier process held and never decided.
+SELECT CAST(entries.payload AS BLOB) FROM turns JOIN entries USING (seq) WHERE turns.outcome IS NULL ORDER BY turn_id;
+
+-- name: list_unconfirmed
+-- Turns that an earlier process released without confirming that the bytes were sent.
+SELECT turn_id FROM turns WHERE delivery = 'pending' ORDER BY turn_id;
+
+-- name: read_last_key_id
+-- Which HMAC key the ledger was last opened with.
+SELECT payload ->> 'key_id' FROM entries WHERE kind = 'opened' ORDER BY seq DESC LIMIT 1;
+
+-- name: list_turns
+-- Newest first, by page: each filter that is NULL does not narrow.
+SELECT CAST(entries.payload AS BLOB), turns.delivery FROM turns JOIN entries USING (seq)
+WHERE (:before IS NULL OR turn_id < :before)
+    AND (:tenant IS NULL OR tenant = :tenant)
+    AND (:upstream IS NULL OR upstream = :upstream)
+    AND (:outcome IS NULL OR outcome = :outcome)
+    AND (:reason IS NULL OR reason = :reason)
+    AND (:response_id IS NULL OR response_id = :response_id)
+    AND (:tool IS NULL OR EXISTS
+        (SELECT 1 FROM calls WHERE calls.turn_id = turns.turn_id AND calls.tool = :tool))
+ORDER BY turn_id DESC LIMIT :limit;
+
+-- name: get_turn
+-- One turn as last recorded.
+SELECT CAST(entries.payload AS BLOB), turns.delivery FROM turns JOIN entries USING (seq) WHERE turn_id = :turn_id;
+
+-- name: list_entries
+-- The whole chain in order.
+SELECT seq, kind, CAST(payload AS BLOB), prev_hash, hash FROM entries ORDER BY seq;
+
+-- name: list_attached_entries
+-- The whole chain of the ledger under verification.
+SELECT seq, kind, CAST(payload AS BLOB), prev_hash, hash FROM ledger.entries ORDER BY seq;
+
+-- name: compare_views
+-- Rows of the ledger's views that differ from a replay of its entries, by turn; `seq` is the entry they stem from.
+SELECT min(seq), turn_id FROM (
+    SELECT seq, turn_id FROM (SELECT * FROM ledger.turns EXCEPT SELECT * FROM main.turns)
+    UNION ALL
+    SELECT seq, turn_id FROM (SELECT * FROM main.turns EXCEPT SELECT * FROM ledger.turns)
+    UNION ALL
+    SELECT coalesce((SELECT seq FROM main.turns WHERE main.turns.turn_id = odd.turn_id), 0), turn_id
+    FROM (SELECT * FROM (SELECT * FROM ledger.calls EXCEPT SELECT * FROM main.calls)
+        UNION ALL
+        SELECT * FROM (SELECT * FROM main.calls EXCEPT SELECT * FROM ledger.calls)) AS odd
+) GROUP BY turn_id ORDER BY 1, 2 LIMIT 1;

@@ -1,0 +1,268 @@
+"""The embedded ledger: SQLite behind one writer thread.
+
+The event loop never touches the file. It queues writes; the writer takes all that has gathered, puts them into one
+transaction, and wakes the loop once. Under load many releases thus share one wait for the disk, and each of them has
+still had its stops checked inside the transaction that made it durable.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import dataclasses
+import queue
+import threading
+import time
+from typing import TYPE_CHECKING, Final
+
+import apsw
+
+from turngate.core.finding import Code
+from turngate.errors import LedgerError, LedgerUnavailableError, MisuseError
+from turngate.ledger.digest import CallKey, keyed_digest
+from turngate.ledger.entry import CallState, Delivery, Mode, Outcome, Reason, canonical
+from turngate.ledger.sqlite_database import DeliveryNote, SQLiteDatabase, Write, as_ledger_error
+from turngate.ledger.store import LedgerCounters, Receipt, Refusal, issue_receipt
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from turngate.ledger.entry import TurnEntry, TurnStart
+
+BATCH_LIMIT: Final = 512
+"""Writes per transaction: enough that the disk is never the limit, few enough that none waits long for the others."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class _Job:
+    write: Write
+    waiter: asyncio.Future[int | Refusal] | None = None
+
+    @property
+    def is_abandoned(self) -> bool:
+        return self.waiter is not None and self.waiter.cancelled()
+
+
+class SQLiteLedger:
+    """A `Ledger` in one SQLite file.
+
+    `timeout_s` bounds each wait for durability; `busy_timeout_s`, shorter, how long SQLite waits for a foreign lock;
+    `queue_limit` how many writes that nobody waits for may be queued before they are dropped and counted.
+    """
+
+    def __init__(
+        self, path: Path, *, timeout_s: float = 5.0, busy_timeout_s: float = 2.0, queue_limit: int = 20_000
+    ) -> None:
+        self.path: Final = path
+        self.counters: Final = LedgerCounters()
+        self._timeout_s = timeout_s
+        self._busy_timeout_s = busy_timeout_s
+        self._queue_limit = queue_limit
+        self._queue: queue.SimpleQueue[_Job | None] = queue.SimpleQueue()
+        self._is_open = False
+
+    async def open(self) -> None:
+        """Open or create the file, check its settings, and end what an earlier process left unfinished."""
+        if self._is_open:
+            raise MisuseError("the ledger is open already")
+        self._loop = asyncio.get_running_loop()
+        self._closed: asyncio.Future[None] = self._loop.create_future()
+        opened: asyncio.Future[bytes] = self._loop.create_future()
+        threading.Thread(
+            target=self._write_until_closed, args=(opened,), name="turngate-ledger", daemon=True
+        ).start()
+        self._key = await opened
+        self._is_open = True
+
+    async def close(self) -> None:
+        """Write what is queued, fold the WAL into the file and let go; give up waiting after the timeout."""
+        if not self._is_open:
+            return
+        self._is_open = False
+        self._queue.put(None)
+        try:
+            async with asyncio.timeout(self._timeout_s):
+                await asyncio.shield(self._closed)
+        except TimeoutError:
+            raise LedgerUnavailableError(f"{self.path}: not closed within {self._timeout_s} s") from None
+
+    def argument_digest(self, turn_id: str, choice: int, slot: str, arguments: bytes) -> str:
+        """Digest a call's argument text under this ledger's key."""
+        return keyed_digest(self._key, CallKey(turn_id, choice, slot), arguments)
+
+    def hold(self, start: TurnStart) -> None:
+        """Note that a turn is being held."""
+        self._tell(Write("held", start.turn_id, canonical(start)))
+
+    async def release(self, entry: TurnEntry) -> Receipt | Refusal:
+        """Check the stops and record the release in one transaction; see `Ledger.release`."""
+        _demand(entry.outcome is Outcome.RELEASED and entry.delivery is Delivery.PENDING, "release", entry)
+        try:
+            answer = await self._ask(Write("released", entry.turn_id, canonical(entry)))
+        except LedgerUnavailableError:
+            self._withdraw(entry, Outcome.BLOCKED, Reason.LEDGER_UNAVAILABLE)
+            raise
+        except asyncio.CancelledError:
+            self._withdraw(entry, Outcome.CANCELLED, Reason.CANCELLED_BY_CLIENT)
+            raise
+        return answer if isinstance(answer, Refusal) else issue_receipt(entry.turn_id, answer)
+
+    async def record(self, entry: TurnEntry) -> Refusal | None:
+        """Record a blocked or cancelled turn durably."""
+        _demand(entry.outcome in {Outcome.BLOCKED, Outcome.CANCELLED}, "record", entry)
+        answer = await self._ask(Write("decided", entry.turn_id, canonical(entry)))
+        return answer if isinstance(answer, Refusal) else None
+
+    def submit(self, entry: TurnEntry) -> None:
+        """Record a turn that was never held: one without calls for the agent, or any turn that is only observed."""
+        _demand(entry.outcome is Outcome.PASSED or entry.mode is Mode.OBSERVE, "submit", entry)
+        self._tell(Write("decided", entry.turn_id, canonical(entry)))
+
+    def confirm_delivery(self, turn_id: str, delivery: Delivery) -> None:
+        """Note what became of the released bytes."""
+        self._tell(Write("delivery", turn_id, canonical(DeliveryNote(turn_id, delivery, time.time()))))
+
+    def _withdraw(self, entry: TurnEntry, outcome: Outcome, reason: Reason) -> None:
+        """Take back a release whose receipt is not handed over.
+
+        The write may be under way and still succeed. The queue is first in, first out, so this one lands behind it and
+        the ledger ends up saying what happened: nothing was released.
+        """
+        calls = tuple(
+            dataclasses.replace(call, state=CallState(outcome)) if call.state is CallState.RELEASED else call
+            for call in entry.calls
+        )
+        codes = (*entry.codes, Code.LEDGER_UNAVAILABLE) if outcome is Outcome.BLOCKED else entry.codes
+        withdrawn = dataclasses.replace(
+            entry,
+            outcome=outcome,
+            reason=reason,
+            codes=codes,
+            calls=calls,
+            sha256=None,
+            delivery=Delivery.NONE,
+        )
+        self._tell(Write("withdrawn", entry.turn_id, canonical(withdrawn)))
+
+    async def _ask(self, write: Write) -> int | Refusal:
+        if not self._is_open:
+            raise LedgerUnavailableError(f"{self.path}: the ledger is not open")
+        waiter: asyncio.Future[int | Refusal] = self._loop.create_future()
+        self._queue.put(_Job(write, waiter))
+        try:
+            async with asyncio.timeout(self._timeout_s):
+                return await waiter
+        except TimeoutError:
+            raise LedgerUnavailableError(f"{self.path}: not durable within {self._timeout_s} s") from None
+
+    def _tell(self, write: Write) -> None:
+        if self._is_open and (write.kind == "withdrawn" or self._queue.qsize() < self._queue_limit):
+            self._queue.put(_Job(write))
+        else:
+            self.counters.dropped += 1
+
+    # From here on: the writer thread.
+
+    def _write_until_closed(self, opened: asyncio.Future[bytes]) -> None:
+        try:
+            database = SQLiteDatabase(self.path, busy_timeout_s=self._busy_timeout_s)
+        except Exception as error:  # noqa: BLE001 -- carried over to whoever awaits open()
+            self._wake(_fail, opened, error)
+            return
+        self._wake(_resolve, opened, database.key)
+        try:
+            while batch := self._take_batch():
+                self._settle(batch, _write_batch(database, batch))
+        finally:
+            with contextlib.suppress(apsw.Error):  # the file may be gone; every entry has been answered for
+                database.close()
+            self._wake(_resolve, self._closed, None)
+
+    def _take_batch(self) -> list[_Job]:
+        """Wait for a write, then take all that has gathered; an empty batch means that the ledger is closing."""
+        batch: list[_Job] = []
+        job = self._queue.get()
+        with contextlib.suppress(queue.Empty):
+            while job is not None:
+                batch.append(job)
+                if len(batch) == BATCH_LIMIT:
+                    return batch
+                job = self._queue.get_nowait()
+        if job is None and batch:
+            self._queue.put(None)
+        return batch
+
+    def _settle(self, batch: list[_Job], answers: list[int | Refusal | LedgerError]) -> None:
+        awaited: list[tuple[asyncio.Future[int | Refusal], int | Refusal | LedgerError]] = []
+        for job, answer in zip(batch, answers, strict=True):
+            if job.waiter is not None:
+                awaited.append((job.waiter, answer))
+            elif isinstance(answer, LedgerError):
+                self.counters.failed += 1
+            elif isinstance(answer, Refusal):
+                self.counters.refused += 1
+        if awaited:
+            self._wake(_answer_all, awaited)
+
+    def _wake(self, callback: Callable[..., None], *arguments: object) -> None:
+        with contextlib.suppress(RuntimeError):  # the loop is closed: nobody is left to be told
+            self._loop.call_soon_threadsafe(callback, *arguments)
+
+
+def _demand(holds: bool, method: str, entry: TurnEntry) -> None:
+    if not holds:
+        raise MisuseError(
+            f"{method}() of a turn with outcome {entry.outcome}, delivery {entry.delivery}, mode {entry.mode}"
+        )
+
+
+def _write_batch(database: SQLiteDatabase, batch: list[_Job]) -> list[int | Refusal | LedgerError]:
+    """Write a batch in one transaction; whatever fails it fails every write in it, and nothing of it is kept."""
+    try:
+        database.begin()
+        answers = [_apply(database, job) for job in batch]
+        database.commit()
+    except Exception as error:  # noqa: BLE001 -- the writer outlives any failure; each write is answered with it
+        failure = _as_unavailable(error, database)
+        with contextlib.suppress(apsw.Error):  # a transaction that cannot be undone fails the next begin()
+            database.rollback()
+        return [failure] * len(batch)
+    return answers
+
+
+def _apply(database: SQLiteDatabase, job: _Job) -> int | Refusal | LedgerError:
+    if job.is_abandoned:
+        return LedgerUnavailableError("nobody waited for this write any more")
+    try:
+        return database.apply(job.write)
+    except apsw.ConstraintError as error:  # this entry contradicts itself; the others of the batch are sound
+        return _as_unavailable(error, database)
+
+
+def _as_unavailable(error: Exception, database: SQLiteDatabase) -> LedgerUnavailableError:
+    if isinstance(error, apsw.Error | OSError):
+        error = as_ledger_error(error, database.path)
+    if isinstance(error, LedgerUnavailableError):
+        return error
+    unavailable = LedgerUnavailableError(str(error))
+    unavailable.__cause__ = error
+    return unavailable
+
+
+def _resolve(future: asyncio.Future[object], result: object) -> None:
+    if not future.done():
+        future.set_result(result)
+
+
+def _fail(future: asyncio.Future[object], error: Exception) -> None:
+    if not future.done():
+        future.set_exception(error)
+
+
+def _answer_all(awaited: list[tuple[asyncio.Future[object], object]]) -> None:
+    for future, answer in awaited:
+        if isinstance(answer, LedgerError):
+            _fail(future, answer)
+        else:
+            _resolve(future, answer)

@@ -1,0 +1,324 @@
+"""The ledger's SQLite file, as its one writer sees it: blocking, single-threaded, one transaction at a time.
+
+Settings and why (reference: sqlite.org/wal.html, /pragma.html): WAL with synchronous=FULL makes a commit durable for about a
+quarter of a millisecond; one connection writes and checkpoints and nothing is memory-mapped, which together
+with SQLite >= 3.51.3 keeps clear of the WAL-reset corruption; a lock file keeps a second gate out.
+Entries only grow; `turns` and `calls` are projected from each entry's payload in the same transaction.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import fcntl
+import os
+import time
+from typing import TYPE_CHECKING, Any, Final
+
+import apsw
+
+from turngate import failpoint
+from turngate.core.finding import Code
+from turngate.errors import LedgerCorruptError, LedgerError, LedgerUnavailableError
+from turngate.ledger.chain import GENESIS, Link, link_hash
+from turngate.ledger.digest import create_key, key_id, load_key
+from turngate.ledger.entry import Delivery, Outcome, Reason, canonical, turn_from
+from turngate.ledger.location import key_path, lock_path
+from turngate.ledger.statements import load_statements
+from turngate.ledger.store import Refusal
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+SCHEMA_VERSION: Final = 1
+OLDEST_SQLITE: Final = (3, 51, 3)
+STATEMENTS: Final = load_statements("sqlite.sql")
+PROJECTIONS: Final = {
+    "opened": None,
+    "held": STATEMENTS["project_held"],
+    "decided": STATEMENTS["project_decided"],
+    "withdrawn": STATEMENTS["project_decided"],
+    "delivery": STATEMENTS["project_delivery"],
+}
+"""Entry kind -> the statement that brings the views up to date from its payload."""
+
+_CODE_OF_STOP: Final = {
+    "quarantine_turn": Code.TURN_QUARANTINED,
+    "quarantine_response": Code.TURN_QUARANTINED,
+    "disable_tool": Code.TOOL_DISABLED,
+    "stop_tenant": Code.TENANT_STOPPED,
+    "stop_all": Code.GATE_STOPPED,
+}
+_ALREADY_ENDED: Final = Refusal(Reason.DUPLICATE_DELIVERY, Code.DUPLICATE_DELIVERY)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Write:
+    """One thing to write, encoded by whoever asks for it. `kind` says which rule of `apply` it goes through."""
+
+    kind: str
+    turn_id: str
+    payload: bytes
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class DeliveryNote:
+    """What a `delivery` entry holds."""
+
+    turn_id: str
+    delivery: Delivery
+    at: float
+
+
+class SQLiteDatabase:
+    """An open ledger file. Use it from one thread."""
+
+    def __init__(self, path: Path, *, busy_timeout_s: float) -> None:
+        check_sqlite_version(apsw.sqlite_lib_version())
+        self.path = path.resolve()
+        self._lock = _take_lock(self.path)
+        try:
+            self.connection = _connect(self.path, busy_timeout_s)
+            self._migrate()
+            self._head: tuple[int, bytes] | None = self._read_head()
+            self.key = self._load_key()
+            self._recover()
+            self._files = self._identify_files()
+            _sync_directory(self.path.parent)
+        except (apsw.Error, OSError) as error:
+            self.close()
+            raise as_ledger_error(error, self.path) from error
+        except BaseException:
+            self.close()
+            raise
+
+    def close(self) -> None:
+        """Fold the WAL into the file and let go of it."""
+        try:
+            if hasattr(self, "connection"):
+                self.connection.close()
+        finally:
+            os.close(self._lock)
+
+    def begin(self) -> None:
+        """Start a transaction that may write, unless the file has been moved from under us.
+
+        SQLite would go on writing to a deleted file without complaint; nothing of it would be durable.
+        """
+        failpoint.hit("ledger.before_begin")
+        if self._identify_files() != self._files:
+            raise LedgerUnavailableError(f"{self.path} was moved, deleted or replaced while in use")
+        self.connection.execute("BEGIN IMMEDIATE")
+        self._head = self._head or self._read_head()
+
+    def commit(self) -> None:
+        """Make everything since `begin` durable."""
+        failpoint.hit("ledger.before_commit")
+        self.connection.execute("COMMIT")
+        failpoint.hit("ledger.after_commit")
+
+    def rollback(self) -> None:
+        """Undo everything since `begin`; the chain will go on from what the file says."""
+        self._head = None
+        if self.connection.in_transaction:
+            self.connection.execute("ROLLBACK")
+
+    def apply(self, write: Write) -> int | Refusal:
+        """Carry out one write inside the transaction, all of it or nothing; returns the entry's number."""
+        head = self._head
+        try:
+            with self.connection:
+                answer = self._apply(write)
+        except BaseException:
+            self._head = head
+            raise
+        return answer
+
+    def _apply(self, write: Write) -> int | Refusal:
+        state = self.connection.execute(STATEMENTS["read_turn_state"], {"turn_id": write.turn_id}).fetchone()
+        outcome, delivery = state or (None, None)
+        match write.kind:
+            case "released":
+                return self._release(write, outcome)
+            case "withdrawn" if outcome is None or (outcome, delivery) == (
+                Outcome.RELEASED,
+                Delivery.PENDING,
+            ):
+                return self._append("withdrawn", write.payload)
+            case "decided" if outcome is None:
+                return self._append("decided", write.payload)
+            case "held" if state is None:
+                return self._append("held", write.payload)
+            case "delivery" if delivery == Delivery.PENDING:
+                return self._append("delivery", write.payload)
+            case _:
+                return _ALREADY_ENDED
+
+    def _release(self, write: Write, outcome: str | None) -> int | Refusal:
+        """Check every stop and write the release, in the one transaction that makes the two inseparable."""
+        if outcome is not None:
+            return _ALREADY_ENDED
+        if stop := self._find_stop(write.payload):
+            return stop
+        return self._append("decided", write.payload)
+
+    def _find_stop(self, payload: bytes) -> Refusal | None:
+        found = self.connection.execute(STATEMENTS["find_stop"], {"payload": payload.decode()}).fetchone()
+        if found is None:
+            return None
+        latch, kind = found
+        return Refusal(Reason.STOPPED_BY_OPERATOR, _CODE_OF_STOP[kind], latch)
+
+    def _append(self, kind: str, payload: bytes) -> int:
+        assert self._head is not None
+        seq, prev_hash = self._head[0] + 1, self._head[1]
+        digest = link_hash(prev_hash, seq, kind, payload)
+        text = payload.decode()
+        row = {"seq": seq, "kind": kind, "payload": text, "prev_hash": prev_hash, "hash": digest}
+        self.connection.execute(STATEMENTS["append_entry"], row)
+        project(self.connection, seq, kind, text)
+        self._head = (seq, digest)
+        failpoint.hit("ledger.after_insert")
+        return seq
+
+    def _read_head(self) -> tuple[int, bytes]:
+        row = self.connection.execute(STATEMENTS["read_head"]).fetchone()
+        if row is None:
+            return 0, GENESIS
+        last = Link(*row)
+        if last.hash != link_hash(last.prev_hash, last.seq, last.kind, last.payload):
+            raise LedgerCorruptError(
+                f"{self.path}: entry {last.seq} does not have its hash; run `turngate ledger verify`"
+            )
+        return last.seq, last.hash
+
+    def _migrate(self) -> None:
+        version = self.connection.pragma("user_version")
+        if version == SCHEMA_VERSION:
+            return
+        if version != 0 or self.connection.pragma("schema_version") != 0:
+            raise LedgerError(
+                f"{self.path} is no ledger of this turngate (schema version {version}, wanted {SCHEMA_VERSION})"
+            )
+        with self.connection:
+            self.connection.execute(STATEMENTS["schema"])
+            self.connection.pragma("user_version", SCHEMA_VERSION)
+
+    def _load_key(self) -> bytes:
+        """Load the HMAC key; only an empty ledger gets a new one, or old digests could never be tested again."""
+        path = key_path(self.path)
+        used = self.connection.execute(STATEMENTS["read_last_key_id"]).fetchone()
+        if used is None and not path.exists():
+            return create_key(path)
+        key = load_key(path)
+        if used is not None and used[0] != key_id(key):
+            raise LedgerError(
+                f"{path} is not the key that this ledger was written with; restore it, or start a new ledger"
+            )
+        return key
+
+    def _recover(self) -> None:
+        """End what an earlier process left open: its held turns are cancelled, its unconfirmed sends unknown."""
+        now = time.time()
+        opened = {"at": now, "key_id": key_id(self.key), "schema": SCHEMA_VERSION}
+        unfinished = [turn_from(payload) for payload in self._column("list_unfinished")]
+        unconfirmed = self._column("list_unconfirmed")
+        with self.connection:
+            self._append("opened", canonical(opened))
+            for turn in unfinished:
+                ended = dataclasses.replace(
+                    turn, outcome=Outcome.CANCELLED, reason=Reason.RESTART, decided_at=now
+                )
+                self._append("decided", canonical(ended))
+            for turn_id in unconfirmed:
+                self._append("delivery", canonical(DeliveryNote(turn_id, Delivery.UNKNOWN, now)))
+
+    def _column(self, statement: str) -> list[Any]:
+        return [row[0] for row in self.connection.execute(STATEMENTS[statement])]
+
+    def _identify_files(self) -> tuple[tuple[int, int], ...]:
+        try:
+            found = [os.stat(name) for name in (self.path, f"{self.path}-wal")]  # noqa: PTH116 -- hot path
+        except OSError:
+            return ()
+        return tuple((each.st_dev, each.st_ino) for each in found)
+
+
+def project(connection: apsw.Connection, seq: int, kind: str, payload: str) -> None:
+    """Bring `turns` and `calls` up to date with one entry; the verifier replays entries through this too."""
+    if statement := PROJECTIONS[kind]:
+        connection.execute(statement, {"seq": seq, "payload": payload})
+
+
+def check_sqlite_version(version: str) -> None:
+    """Refuse a SQLite that can lose commits when a WAL is reset (sqlite.org/wal.html#walresetbug)."""
+    if tuple(int(part) for part in version.split(".")) < OLDEST_SQLITE:
+        wanted = ".".join(map(str, OLDEST_SQLITE))
+        raise LedgerError(
+            f"SQLite {version} has the WAL-reset bug; install an apsw that carries {wanted} or later"
+        )
+
+
+def as_ledger_error(error: apsw.Error | OSError, path: Path) -> LedgerError:
+    """Put a driver's or the system's error into our terms."""
+    if isinstance(error, apsw.NotADBError | apsw.CorruptError):
+        return LedgerCorruptError(f"{path}: {error}; restore it from a backup or start a new ledger")
+    return LedgerUnavailableError(f"{path}: {error}")
+
+
+_SETTINGS: Final = (
+    ("journal_mode", "wal", "wal"),
+    ("synchronous", "full", 2),
+    ("fullfsync", 1, 1),
+    ("checkpoint_fullfsync", 1, 1),
+    ("foreign_keys", 1, 1),
+    ("mmap_size", 0, 0),
+    ("trusted_schema", 0, 0),
+)
+"""Pragma, what it is set to, and what it must then answer."""
+
+
+def _connect(path: Path, busy_timeout_s: float) -> apsw.Connection:
+    os.close(
+        os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    )  # SQLite gives its other files the same mode
+    connection = apsw.Connection(str(path))
+    try:
+        connection.set_busy_timeout(int(busy_timeout_s * 1000))
+        for name, value, expected in _SETTINGS:
+            connection.pragma(name, value)
+            _demand_setting(path, name, connection.pragma(name), expected)
+    except BaseException:
+        connection.close()
+        raise
+    return connection
+
+
+def _demand_setting(path: Path, name: str, actual: object, expected: object) -> None:
+    if actual != expected:
+        raise LedgerUnavailableError(
+            f"{path}: PRAGMA {name} is {actual}, not {expected}; is it on a local disk?"
+        )
+
+
+def _take_lock(path: Path) -> int:
+    try:
+        descriptor = os.open(lock_path(path), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    except OSError as error:
+        raise LedgerUnavailableError(f"{lock_path(path)}: {error.strerror}") from error
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError as error:
+        os.close(descriptor)
+        raise LedgerUnavailableError(
+            f"{path} is in use by another turngate; give each its own ledger"
+        ) from error
+    return descriptor
+
+
+def _sync_directory(directory: Path) -> None:
+    """Make the names of new files durable too."""
+    descriptor = os.open(directory, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
