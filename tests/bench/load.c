@@ -404,7 +404,7 @@ static void say(const char *word) {
 
 static void report(double window_s) {
     int unfinished = 0;
-    for (int i = 0; i < connection_count; i++) unfinished += connections[i].state != WAITING;
+    for (int i = 0; i < connection_count; i++) unfinished += connections[i].fd >= 0 && connections[i].state != WAITING;
     printf("{");
     print_histogram("first_event", &first_event);
     print_histogram("text_latency", &text_latency);

@@ -35,11 +35,17 @@ def build(directory: Path) -> None:
 
 
 @contextmanager
-def running(
-    command: Sequence[str | Path], cpu: int, **popen: Any
-) -> Iterator[subprocess.Popen[str]]:
-    """A process on its own core, ended when the block ends."""
-    process = subprocess.Popen(command, text=True, preexec_fn=lambda: os.sched_setaffinity(0, {cpu}), **popen)
+def running(command: Sequence[str | Path], cpu: int, **popen: Any) -> Iterator[subprocess.Popen[str]]:
+    """A process on its own core, ended when the block ends.
+
+    It inherits the core from this thread: set from outside, its first threads and children could escape.
+    """
+    own = os.sched_getaffinity(0)
+    os.sched_setaffinity(0, {cpu})
+    try:
+        process = subprocess.Popen(command, text=True, **popen)
+    finally:
+        os.sched_setaffinity(0, own)
     try:
         yield process
     finally:

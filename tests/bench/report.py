@@ -15,7 +15,16 @@ from tests.bench.phases import Figures
 Results = dict[str, dict[str, Figures]]
 """Figures by phase and target."""
 
-FAULTS = ("lost", "disordered", "blocked", "bad_status", "broken", "connect_failed", "malformed", "unfinished")
+FAULTS = (
+    "lost",
+    "disordered",
+    "blocked",
+    "bad_status",
+    "broken",
+    "connect_failed",
+    "malformed",
+    "unfinished",
+)
 MS, MIB = 1e3, float(1 << 20)
 
 
@@ -115,9 +124,15 @@ def tables(results: Results) -> str:
 def _table(name: str, phase: Mapping[str, Figures]) -> str:
     title, columns = LAYOUT[name]
     rows = [["target", *(column.title for column in columns), "faults"]]
-    rows += [[target, *(column.cell(phase, target) for column in columns), faults(phase[target])] for target in phase]
+    rows += [
+        [target, *(column.cell(phase, target) for column in columns), faults(phase[target])]
+        for target in phase
+    ]
     widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
-    lines = ["| " + " | ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)) + " |" for row in rows]
+    lines = [
+        "| " + " | ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)) + " |"
+        for row in rows
+    ]
     lines.insert(1, "|" + "|".join("-" * (width + 2) for width in widths) + "|")
     return "\n".join([f"### {title} (`{name}`)", "", *lines])
 
@@ -145,7 +160,9 @@ def _of(key: str) -> Callable[[Mapping[str, Figures]], float | None]:
     return lambda phase: _number(phase.get("turngate", {}), key)
 
 
-def _against(other: str, key: str, compare: Callable[[float, float], float]) -> Callable[[Mapping[str, Figures]], float | None]:
+def _against(
+    other: str, key: str, compare: Callable[[float, float], float]
+) -> Callable[[Mapping[str, Figures]], float | None]:
     def figure(phase: Mapping[str, Figures]) -> float | None:
         mine, theirs = _number(phase.get("turngate", {}), key), _number(phase.get(other, {}), key)
         return compare(mine, theirs) if mine is not None and theirs else None

@@ -36,7 +36,7 @@ class Target:
     pid: int | None
 
 
-class Unavailable(Exception):
+class TargetError(Exception):
     """The target cannot run here; the message says what to do."""
 
 
@@ -65,7 +65,9 @@ def nginx(site: Site) -> Iterator[Target]:
     """One worker, buffering off."""
     binary = nginx_binary()
     if binary is None:
-        raise Unavailable("nginx is not installed, so there are no ratios (Debian: apt-get install nginx-light)")
+        raise TargetError(
+            "nginx is not installed, so there are no ratios (Debian: apt-get install nginx-light)"
+        )
     port, config = free_port(), site.directory / "nginx.conf"
     template = Template((HERE / "nginx.conf").read_text())
     config.write_text(
@@ -105,7 +107,8 @@ def turngate(site: Site) -> Iterator[Target]:
         yield Target("turngate", "127.0.0.1", port, f"/provider{CHAT}", process.pid)
 
 
-TARGETS: dict[str, Callable[[Site], AbstractContextManager[Target]]] = {
+Starter = Callable[[Site], AbstractContextManager[Target]]
+TARGETS: dict[str, Starter] = {
     "direct": direct,
     "nginx": nginx,
     "turngate": turngate,
@@ -176,4 +179,4 @@ def wait_until_ready(process: subprocess.Popen[str], port: int, path: str, log: 
             connection.close()
         time.sleep(0.05)
     tail = log.read_text()[-1500:] if log.exists() else ""
-    raise Unavailable(f"it did not become ready\n{tail}")
+    raise TargetError(f"it did not become ready\n{tail}")
