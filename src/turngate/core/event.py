@@ -24,6 +24,8 @@ class CallKind(enum.StrEnum):
     """A JSON object of arguments."""
     CUSTOM = "custom"
     """Free text; judged by identity, name, terminal and size only."""
+    LEGACY = "function_call"
+    """OpenAI's older form: a JSON object of arguments, and no id."""
 
 
 class RunsOn(enum.StrEnum):
@@ -86,6 +88,8 @@ class SlotOpened(Struct, frozen=True, gc=False):
     path: str
     kind: CallKind = CallKind.FUNCTION
     runs_on: RunsOn = RunsOn.AGENT
+    member_of: str | None = None
+    """The declared toolset that brings this tool without listing it in the request."""
 
 
 class SlotIdentified(Struct, frozen=True, gc=False):

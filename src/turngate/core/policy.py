@@ -30,6 +30,17 @@ class OnBlock(enum.StrEnum):
     """A legal, quiet ending in the dialect with a text notice."""
 
 
+class KeepAliveForm(enum.StrEnum):
+    """The shape of a keep-alive."""
+
+    NATIVE = "native"
+    """The one form that every current official client of the dialect accepts."""
+    BLANK = "blank"
+    """A blank line."""
+    COMMENT = "comment"
+    """An SSE comment, for older clients that dispatch an empty event on a blank line."""
+
+
 class Quirk(enum.StrEnum):
     """A documented deviation that an upstream's `accept` list may tolerate.
 
@@ -47,8 +58,6 @@ class Quirk(enum.StrEnum):
     """Calls without an id."""
     MISSING_DONE = "missing_done"
     """A connection-delimited end without the customary `[DONE]` counts as a clean end."""
-    NONZERO_FIRST_INDEX = "nonzero_first_index"
-    """Tool indexes that do not start at zero or leave gaps."""
     ARGUMENTS_OBJECT = "arguments_object"
     """Whole arguments as a JSON object where the dialect has a JSON string."""
     PROSE_AFTER_FINISH = "prose_after_finish"
@@ -57,8 +66,6 @@ class Quirk(enum.StrEnum):
     """The text `null` as the placeholder for "no id"."""
     FINISH_WITHOUT_CALL = "finish_without_call"
     """A terminal reason that promises calls in a choice that has none."""
-    SENTINEL_ANYWHERE = "foreign_done"
-    """A `[DONE]` in a dialect that has none."""
     MISSING_STOP = "missing_stop"
     """A clean end after the terminal reason stands for the dialect's own last event."""
     OTHER_NATURAL_REASONS = "other_natural_reasons"
@@ -103,6 +110,7 @@ class TurnPolicy:
     accept: frozenset[Quirk] = frozenset()
     mode: Mode = Mode.ENFORCE
     on_block: OnBlock = OnBlock.ERROR
+    keepalive_form: KeepAliveForm = KeepAliveForm.NATIVE
     handoff: str = ""
     """The operator's sentence for the person who meets a block: whom to ask, what to do instead."""
     limits: Limits = field(default_factory=Limits)

@@ -234,7 +234,11 @@ class Session:
     @property
     def _grace_runs(self) -> bool:
         decoder, timing = self._decoder, self._policy.timing
-        return self.turn.state is TurnState.FINISHED and decoder.sentinel_optional and timing.terminal_grace_s > 0
+        return (
+            self.turn.state is TurnState.FINISHED
+            and decoder.sentinel_optional
+            and timing.terminal_grace_s > 0
+        )
 
     def _whole(self, action: Action, data: bytes) -> bool:
         # A read that passes as it came is forwarded as the very object that was read.

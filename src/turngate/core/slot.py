@@ -106,6 +106,7 @@ class Slot:
     path: str
     kind: CallKind
     runs_on: RunsOn
+    member_of: str | None = None
     state: SlotState = SlotState.ABSENT
     call_id: str | None = None
     name: str | None = None

@@ -40,8 +40,8 @@ class Toolset:
     tools: dict[str, Tool] = field(default_factory=dict)
     ambiguous: frozenset[str] = frozenset()
     """Names that were declared more than once, differently."""
-    open_prefixes: tuple[str, ...] = ()
-    """Beginnings of names that a declared toolset brings without listing them."""
+    toolsets: frozenset[str] = frozenset()
+    """Declared toolsets, which bring tools without listing them."""
     named_choice: bool = False
     """Whether the request forces one named tool; some dialects then end naturally."""
     streamed: bool = False

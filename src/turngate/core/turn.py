@@ -131,7 +131,9 @@ _MESSAGES = {
 
 def table_finding(code: Code, path: str) -> Finding:
     """The finding that a table's cell names, in words."""
-    return Finding(code, f"{path}: {_MESSAGES[code]}", path, Level.WARNING if code in _WARNINGS else Level.ERROR)
+    return Finding(
+        code, f"{path}: {_MESSAGES[code]}", path, Level.WARNING if code in _WARNINGS else Level.ERROR
+    )
 
 
 @dataclass(slots=True)
@@ -222,7 +224,9 @@ class Turn:
             if len(self.slots) >= self.policy.limits.calls:
                 self._over("calls", self.policy.limits.calls, event.path)
                 return signal
-            slot = Slot(event.slot, event.choice, event.path, event.kind, event.runs_on, first_at=now, last_at=now)
+            slot = Slot(
+                event.slot, event.choice, event.path, event.kind, event.runs_on, event.member_of, first_at=now
+            )
             self.slots[event.slot] = slot
         self._content(event.choice, event.path)
         self._step_slot(slot, SlotInput.OPEN, now)
@@ -235,13 +239,18 @@ class Turn:
         self._step_slot(slot, SlotInput.IDENTIFY, now)
         slot.call_id = self._identity(slot, "id", slot.call_id, event.call_id)
         slot.name = self._identity(slot, "name", slot.name, event.name)
+        if slot.runs_on is RunsOn.PROVIDER and slot.name in self.policy.forbidden_provider_tools:
+            self.doubtful = True
+            return Signal.TOOL
         return _slot_signal(slot)
 
     def _identity(self, slot: Slot, what: str, known: str | None, given: str | None) -> str | None:
         if given is None or known is None:
             return known if given is None else given
         if given != known:
-            self.note(Code.IDENTITY_COLLISION, f"{slot.path}: a second, different {what} at the same key", slot.path)
+            self.note(
+                Code.IDENTITY_COLLISION, f"{slot.path}: a second, different {what} at the same key", slot.path
+            )
         else:
             message = f"{slot.path}: the {what} was sent again; some clients double it"
             self.note(Code.REPEATED_IDENTITY, message, slot.path, Level.WARNING)
@@ -312,7 +321,9 @@ class Turn:
     def _provider_fault(self, event: ProviderFault, _now: float) -> Signal:
         self._step(TurnInput.FAULT)
         self.fault = self.fault or event.kind
-        self.note(Code.UPSTREAM_ERROR, f"the provider reported an error of kind {event.kind!r} inside the reply")
+        self.note(
+            Code.UPSTREAM_ERROR, f"the provider reported an error of kind {event.kind!r} inside the reply"
+        )
         return Signal.ORDERED
 
     def _unrecognised(self, event: Unrecognised, _now: float) -> Signal:

@@ -1,1 +1,60 @@
-"""Rules: pure functions from a tool declaration and a finished slot to findings."""
+"""Rules: pure functions from the evidence of a finished turn to findings.
+
+A new rule is one function here, one code, one fixture that trips it and one near miss. Identity is judged first, then the
+terminal, then each call's arguments (DESIGN section 4); policy and latches follow outside, where the turn is recorded.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from turngate.core.event import SlotKey
+from turngate.core.finding import Finding
+from turngate.core.policy import Limits
+from turngate.core.toolset import Toolset
+from turngate.core.turn import Turn
+from turngate.core.verdict import has_tools
+from turngate.rules import calls
+from turngate.rules.arguments import ArgumentJudge, CallCheck
+
+
+@dataclass(frozen=True, slots=True)
+class Traits:
+    """What the rules must know of a dialect."""
+
+    sentinel_optional: bool
+    """A clean end is as good as the last event."""
+    named_choice_ends_naturally: bool = False
+    """A request that forces one tool by name legally ends with the natural reason."""
+
+
+@dataclass(slots=True)
+class Judgement:
+    """The judge of one turn: call it once when the turn is over; `checks` then says what it saw of each call."""
+
+    tools: Toolset
+    traits: Traits
+    limits: Limits = field(default_factory=Limits)
+    pinned: Mapping[str, Any] = field(default_factory=dict)
+    checks: dict[SlotKey, CallCheck] = field(default_factory=dict)
+
+    def __call__(self, turn: Turn) -> Sequence[Finding]:
+        """Every finding of every rule; none for a turn without anything that could be a call."""
+        if not has_tools(turn):
+            return ()
+        found = [
+            *calls.identity(turn, self.tools),
+            *calls.unique_ids(turn, self.tools),
+            *calls.terminal(turn, self.tools, sentinel_optional=self.traits.sentinel_optional),
+            *calls.terminal_reason(
+                turn, self.tools, named_choice_ends_naturally=self.traits.named_choice_ends_naturally
+            ),
+            *calls.forbidden_provider_tools(turn, self.tools),
+        ]
+        judge = ArgumentJudge(self.tools, self.limits, self.pinned)
+        for slot in turn.agent_calls:
+            findings, self.checks[slot.key] = judge.check(slot)
+            found += findings
+        return found

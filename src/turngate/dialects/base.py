@@ -1,0 +1,128 @@
+"""What every dialect shares: its interface, and the one question that keeps text flowing.
+
+A dialect is one wire format. It reads which tools a request declares, makes a decoder for each reply, and knows the shapes
+in which the official clients take a block. Decoders see frames, never sockets, and never raise.
+
+The question is: could anybody read a call out of these bytes? A key that carries calls must stand in them, spelled in any case,
+perhaps with JSON escapes. Where no such key can stand, the frame is text, however broken it may be; where one can, it is
+read with care or held.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, ClassVar, Protocol
+
+import msgspec
+
+from turngate.core.event import Defect, Event, KeepAlive
+from turngate.core.finding import Code
+from turngate.core.frame import Frame, FrameFault
+from turngate.core.policy import KeepAliveForm, TurnPolicy
+from turngate.core.session import Decoder
+from turngate.core.toolset import Toolset
+
+KEEP_ALIVE: tuple[Event, ...] = (KeepAlive(),)
+
+encode = msgspec.json.Encoder().encode
+
+# An ASCII letter of a key can be written as \u00XX and no other way.
+_ESCAPED_ASCII = b"\\u00"
+
+
+class Dialect(Protocol):
+    """One wire format. Stateless."""
+
+    name: ClassVar[str]
+    named_choice_ends_naturally: ClassVar[bool]
+    """Whether a request that forces one tool by name legally ends with the natural reason."""
+
+    def claims(self, method: str, path: str) -> bool:
+        """Whether a request to this path, as sent to the upstream, gets a reply in this format. Never looks at a body."""
+        ...
+
+    def toolset(self, body: bytes) -> Toolset:
+        """The tools that the request declares; an unreadable body declares none."""
+        ...
+
+    def decoder(self, tools: Toolset, policy: TurnPolicy, *, streamed: bool) -> Decoder:
+        """A fresh decoder for one reply: of an SSE stream, or of one JSON body."""
+        ...
+
+    def error_body(self, message: str, details: Mapping[str, object]) -> bytes:
+        """An HTTP error body in the provider's envelope, for what is refused before any reply exists."""
+        ...
+
+
+def may_carry(raw: bytes, carriers: Sequence[bytes]) -> bool:
+    """Whether any reader could find one of the lower-case `carriers` as a key in these bytes.
+
+    Bytes that are not UTF-8 may be dropped by a reader, and data lines may be joined without the line feed between them:
+    neither may hide a carrier.
+    """
+    low = raw.lower()
+    if _ESCAPED_ASCII in low or _contains(low, carriers):
+        return True
+    if raw.isascii() and low.count(b"data:") <= 1:
+        return False
+    kept = low.decode("utf-8", "ignore").encode()
+    joined = b"".join(line.removeprefix(b"data:").removeprefix(b" ") for line in kept.splitlines())
+    return _contains(kept, carriers) or _contains(joined, carriers)
+
+
+def _contains(low: bytes, carriers: Sequence[bytes]) -> bool:
+    return any(carrier in low for carrier in carriers)
+
+
+def frame_fault(frame: Frame, carriers: Sequence[bytes]) -> tuple[Event, ...]:
+    """The finding that a frame's own fault is. Held only if it may carry a call."""
+    match frame.fault:
+        case None:
+            return ()
+        case FrameFault.OVERSIZED:
+            return (Defect(Code.LIMIT_EXCEEDED, "a frame is larger than the limit"),)
+        case FrameFault.UNTERMINATED if frame.data is None:
+            return ()
+        case fault:
+            message = f"a frame that clients read differently ({fault.value})"
+            return (Defect(Code.SSE_MALFORMED, message, may_carry_call=may_carry(frame.raw, carriers)),)
+
+
+def case_twin(value: Mapping[str, Any], known: frozenset[str]) -> str | None:
+    """A known key that stands in `value` in another spelling, which some clients (Go) take for the key itself."""
+    for key in value:
+        if key not in known and key.casefold() in known:
+            return key.casefold()
+    return None
+
+
+def blank_to_none(value: Any) -> Any:
+    """A null or blank id or name says nothing."""
+    return None if isinstance(value, str) and not value.strip() else value
+
+
+def text_or_none(value: Any) -> str | None:
+    """The value if it is text."""
+    return value if isinstance(value, str) else None
+
+
+def wire_word(value: Any) -> str:
+    """A provider's own word for something, short enough and tame enough to be recorded."""
+    word = value if isinstance(value, str) else type(value).__name__
+    return "".join(char for char in word[:64] if char.isalnum() or char in "_-.:/ ")
+
+
+def sse(payload: Any, event: str | None = None) -> bytes:
+    """One SSE block of our own."""
+    name = b"" if event is None else b"event: " + event.encode() + b"\n"
+    return name + b"data: " + encode(payload) + b"\n\n"
+
+
+def blank_or_comment(form: KeepAliveForm) -> bytes:
+    """The keep-alive of an SSE dialect without one of its own: a blank line, the one form that all measured readers take."""
+    return b": keep-alive\n\n" if form is KeepAliveForm.COMMENT else b"\n"
+
+
+def listed(value: Any) -> Iterable[Any]:
+    """The entries of a list; nothing for anything else."""
+    return value if isinstance(value, list) else ()

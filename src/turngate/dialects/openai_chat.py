@@ -1,0 +1,495 @@
+"""OpenAI Chat Completions, and everybody who speaks it. Streamed and not, `n` choices, functions, custom tools, `function_call`.
+
+Source: the API reference's chat streaming page and the recorded streams of some forty servers (wire reference 1 and 11).
+
+    wire                                       event
+    choices[].index, new                       ChoiceOpened
+    delta.tool_calls[].index, new              SlotOpened        keyed (choice, index)
+    delta.function_call                        SlotOpened        keyed (choice, "function_call")
+    ....id, ....function.name, .custom.name    SlotIdentified    null or blank says nothing
+    ....function.arguments, .custom.input      Fragment
+    finish_reason, not null or ""              ChoiceClosed      closes the choice's calls; there is no end of a single call
+    [DONE]                                     TurnClosed        customary, not guaranteed
+    error                                      ProviderFault
+    any other delta, usage, filter results     Prose
+
+A delta of only content, reasoning or refusal commutes with tool deltas: every client accumulates them apart. An empty one
+stays in its place.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar
+
+import msgspec
+from msgspec import Raw, Struct
+
+from turngate.core.event import (
+    CallKind,
+    ChoiceClosed,
+    ChoiceOpened,
+    Defect,
+    Ending,
+    Event,
+    Fragment,
+    Prose,
+    ProviderFault,
+    SlotIdentified,
+    SlotKey,
+    SlotOpened,
+    TurnClosed,
+    TurnOpened,
+)
+from turngate.core.finding import Code
+from turngate.core.frame import Frame, FrameFault
+from turngate.core.json_text import read_lenient
+from turngate.core.policy import Quirk, TurnPolicy
+from turngate.core.session import Decoder
+from turngate.core.toolset import Tool, Toolset, collect
+from turngate.core.verdict import BlockNotice
+from turngate.dialects.base import (
+    KEEP_ALIVE,
+    blank_or_comment,
+    blank_to_none,
+    case_twin,
+    encode,
+    frame_fault,
+    listed,
+    may_carry,
+    sse,
+    text_or_none,
+    wire_word,
+)
+
+CARRIERS = (b"_call",)
+"""Stands in `tool_calls` and `function_call`, and in no other key of the format."""
+
+ENDINGS: dict[str, Ending] = {
+    "tool_calls": Ending.CALLS,
+    "function_call": Ending.CALLS,
+    "stop": Ending.NATURAL,
+    "length": Ending.LIMIT,
+    "model_length": Ending.LIMIT,
+    "content_filter": Ending.REFUSED,
+    "error": Ending.FAILED,
+    "abort": Ending.FAILED,
+    "insufficient_system_resource": Ending.FAILED,
+}
+_OTHER_NATURAL = frozenset({"eos", "eos_token", "end_turn", "stop_sequence", "STOP"})
+# OpenRouter passes the underlying provider's own reason on, which is right where its `finish_reason` is not.
+_NATIVE_LIMIT = frozenset({"length", "max_tokens", "max_output_tokens", "MAX_TOKENS"})
+
+_KNOWN = frozenset(
+    {
+        "choices", "delta", "message", "tool_calls", "function_call", "function", "custom", "arguments", "input",
+        "name", "id", "index", "type", "finish_reason", "error",
+    }
+)  # fmt: skip
+_NOT_TEXT = frozenset({"role", "tool_calls", "function_call"})
+_COMMUTING_DELTA = frozenset(
+    {"content", "role", "refusal", "reasoning", "reasoning_content", "reasoning_details"}
+)
+_PLAIN_CHOICE = frozenset(
+    {"index", "delta", "finish_reason", "logprobs", "native_finish_reason", "obfuscation", "text"}
+)
+
+
+class _Delta(Struct, forbid_unknown_fields=True, gc=False):
+    """A delta of nothing but text; any other key sends the frame down the careful path."""
+
+    content: Raw | None = None
+    role: Raw | None = None
+    refusal: Raw | None = None
+    reasoning: Raw | None = None
+    reasoning_content: Raw | None = None
+
+
+class _Choice(Struct, forbid_unknown_fields=True, gc=False):
+    index: int
+    delta: _Delta
+    finish_reason: None = None
+    logprobs: Raw | None = None
+    native_finish_reason: None = None
+
+
+class _Chunk(Struct, gc=False):
+    choices: tuple[_Choice]
+    usage: None = None
+    error: None = None
+
+
+_decode_prose = msgspec.json.Decoder(_Chunk).decode
+
+
+class _RawFunction(Struct, gc=False):
+    arguments: Raw | None = None
+
+
+class _RawCall(Struct, gc=False):
+    function: _RawFunction | None = None
+
+
+class _RawMessage(Struct, gc=False):
+    tool_calls: list[_RawCall] | None = None
+
+
+class _RawChoice(Struct, gc=False):
+    delta: _RawMessage | None = None
+    message: _RawMessage | None = None
+
+
+class _RawReply(Struct, gc=False):
+    choices: list[_RawChoice]
+
+
+_decode_raw = msgspec.json.Decoder(_RawReply).decode
+
+
+class OpenAIChat:
+    """The dialect."""
+
+    name: ClassVar[str] = "openai_chat"
+    named_choice_ends_naturally: ClassVar[bool] = True
+
+    def claims(self, method: str, path: str) -> bool:
+        """`POST .../chat/completions`, wherever a server mounts it."""
+        return method == "POST" and path.endswith("/chat/completions")
+
+    def toolset(self, body: bytes) -> Toolset:
+        """Read `tools`, the legacy `functions`, `tool_choice` and `stream`."""
+        reading = read_lenient(body)
+        request = reading.value if reading is not None else None
+        if not isinstance(request, dict):
+            return Toolset(readable=False)
+        tools, ambiguous = collect(
+            [tool for entry in _declared(request) if (tool := _tool(entry)) is not None]
+        )
+        return Toolset(
+            tools,
+            ambiguous,
+            named_choice=_names_one(request.get("tool_choice")) or _names_one(request.get("function_call")),
+            streamed=request.get("stream") is True,
+            model=text_or_none(request.get("model")),
+        )
+
+    def decoder(self, tools: Toolset, policy: TurnPolicy, *, streamed: bool) -> Decoder:
+        """A decoder of chunks, or of one `chat.completion`."""
+        return ChatDecoder(tools, policy, streamed=streamed)
+
+    def error_body(self, message: str, details: Mapping[str, object]) -> bytes:
+        """OpenAI's error envelope."""
+        return encode(_error(message, details))
+
+
+def _declared(request: Mapping[str, Any]) -> list[Any]:
+    functions = [{"type": "function", "function": function} for function in listed(request.get("functions"))]
+    return [*listed(request.get("tools")), *functions]
+
+
+def _tool(entry: Any) -> Tool | None:
+    if not isinstance(entry, dict):
+        return None
+    custom = entry.get("custom")
+    if entry.get("type") == "custom" and isinstance(custom, dict) and isinstance(custom.get("name"), str):
+        return Tool(custom["name"], CallKind.CUSTOM)
+    function = entry.get("function")
+    if isinstance(function, dict) and isinstance(function.get("name"), str):
+        return Tool(function["name"], schema=function.get("parameters"))
+    return None
+
+
+def _names_one(choice: Any) -> bool:
+    """Whether a `tool_choice` or `function_call` forces one tool by name; OpenAI then ends the turn with `stop`."""
+    return isinstance(choice, dict) and choice.get("type") in (None, "function", "custom", "tool")
+
+
+def _error(message: str, details: Mapping[str, object]) -> dict[str, object]:
+    fields = {"message": message, "type": "turn_blocked", "param": None, "code": details["reason"]}
+    return {"error": {**fields, "turngate": details}}
+
+
+class ChatDecoder:
+    """One reply. `streamed` tells chunks from one whole completion."""
+
+    prose: Sequence[Event] = (Prose(0, commutes=True),)
+    sentinel_optional = True
+    carriers: ClassVar[tuple[bytes, ...]] = CARRIERS
+
+    def __init__(self, tools: Toolset, policy: TurnPolicy, *, streamed: bool) -> None:
+        self._tools = tools
+        self._policy = policy
+        self._streamed = streamed
+        self._opened = False
+        self._response_id: str | None = None
+        self._choices: set[int] = set()
+        self._finished: set[int] = set()
+        self._slots: dict[SlotKey, CallKind] = {}
+        self._unindexed = 0
+        # Choice 0 is open and alone: the state of nearly every frame.
+        self._plain = False
+
+    def decode(self, frame: Frame) -> Sequence[Event]:
+        """What the frame means; `prose` itself for plain text of the only open choice."""
+        data = frame.data
+        if data is None:
+            return frame_fault(frame, self.carriers) or KEEP_ALIVE
+        if self._plain and frame.fault is None and self._is_plain(data):
+            return self.prose
+        if data == b"[DONE]" and self._streamed and frame.fault in (None, FrameFault.UNTERMINATED):
+            return (TurnClosed("[DONE]"),)
+        return [*frame_fault(frame, self.carriers), *self._read(data)]
+
+    def _is_plain(self, data: bytes) -> bool:
+        low = data.lower()
+        if b"_call" in low or b"\\u00" in low or b"\n" in low:
+            return False
+        try:
+            chunk = _decode_prose(data)
+        except msgspec.MsgspecError:
+            return False
+        return chunk.choices[0].index == 0
+
+    def _read(self, data: bytes) -> list[Event]:
+        reading = read_lenient(data)
+        if reading is None or not isinstance(reading.value, dict):
+            suspect = may_carry(data, self.carriers)
+            return [Defect(Code.UNSUPPORTED_EVENT, "data that is no JSON object", may_carry_call=suspect)]
+        chunk = reading.value
+        events: list[Event] = []
+        if reading.repeated_key:
+            suspect = may_carry(data, self.carriers)
+            events.append(Defect(Code.INVALID_CHUNK, "a chunk repeats a key", may_carry_call=suspect))
+        events += _twins("chunk", chunk)
+        events += self._open(chunk)
+        choices = chunk.get("choices")
+        fault = _fault(chunk)
+        if isinstance(choices, list):
+            for position, choice in enumerate(choices):
+                events += self._choice(position, choice, data)
+        elif choices is not None or fault is None:
+            suspect = may_carry(data, self.carriers)
+            events.append(
+                Defect(Code.INVALID_CHUNK, "a chunk without a list of choices", may_carry_call=suspect)
+            )
+        if fault is not None:
+            carries = any(isinstance(event, SlotOpened | SlotIdentified | Fragment) for event in events)
+            events.append(ProviderFault(fault, raises=bool(chunk.get("error")) and not carries))
+        self._plain = self._choices == {0} and not self._finished
+        return events or [Prose(trailer=True)]
+
+    def _open(self, chunk: Mapping[str, Any]) -> list[Event]:
+        response_id = blank_to_none(chunk.get("id"))
+        if self._opened or not isinstance(response_id, str):
+            return []
+        self._opened = True
+        self._response_id = response_id
+        model = chunk.get("model")
+        return [TurnOpened(response_id, text_or_none(model))]
+
+    def _choice(self, position: int, choice: Any, data: bytes) -> list[Event]:
+        if not isinstance(choice, dict):
+            return [Defect(Code.INVALID_CHOICE, "a choice that is no object", f"choices[{position}]")]
+        index = choice.get("index", position)
+        path = f"choices[{index if _is_index(index) else position}]"
+        if not _is_index(index):
+            suspect = may_carry(data, self.carriers)
+            return [Defect(Code.INVALID_SLOT, "a choice without a valid index", path, may_carry_call=suspect)]
+        events: list[Event] = [*_twins(path, choice)]
+        if index not in self._choices:
+            self._choices.add(index)
+            events.append(ChoiceOpened(index))
+        delta, copy = choice.get("delta"), choice.get("message")
+        if not self._streamed:
+            delta, copy = copy, None
+        if delta is not None and not isinstance(delta, dict):
+            return [*events, Defect(Code.INVALID_DELTA, "a delta that is no object", path)]
+        delta = delta or {}
+        if (
+            isinstance(copy, dict)
+            and copy.get("tool_calls")
+            and copy.get("tool_calls") != delta.get("tool_calls")
+        ):
+            events.append(
+                Defect(Code.COPIES_DISAGREE, "the choice's message has other calls than its delta", path)
+            )
+        calls = self._delta(index, path, delta, data)
+        finish = self._finish(index, path, choice)
+        text = any(bool(value) for key, value in delta.items() if key not in _NOT_TEXT)
+        if text or not calls:
+            plain = _PLAIN_CHOICE.issuperset(choice) and _COMMUTING_DELTA.issuperset(delta)
+            commutes = self._streamed and plain and text and not finish
+            events.append(Prose(index, trailer=not text, commutes=commutes))
+        return [*events, *calls, *finish]
+
+    def _finish(self, index: int, path: str, choice: Mapping[str, Any]) -> list[Event]:
+        reason = blank_to_none(choice.get("finish_reason"))
+        if reason is None:
+            return []
+        if not isinstance(reason, str):
+            return [Defect(Code.WRONG_TERMINAL_REASON, "a terminal reason that is no text", path)]
+        self._finished.add(index)
+        ending = ENDINGS.get(reason, Ending.UNKNOWN)
+        if reason in _OTHER_NATURAL and self._policy.accepts(Quirk.OTHER_NATURAL_REASONS):
+            ending = Ending.NATURAL
+        if choice.get("native_finish_reason") in _NATIVE_LIMIT and ending in (Ending.CALLS, Ending.NATURAL):
+            ending = Ending.LIMIT
+        return [ChoiceClosed(index, wire_word(reason), ending, path)]
+
+    def _delta(self, choice: int, path: str, delta: Mapping[str, Any], data: bytes) -> list[Event]:
+        events: list[Event] = [*_twins(path, delta)]
+        calls = delta.get("tool_calls")
+        if calls is not None and not isinstance(calls, list):
+            events.append(Defect(Code.INVALID_TOOL_CALLS, "tool_calls that is no list", path))
+        for position, call in enumerate(listed(calls)):
+            events += self._call(choice, position, f"{path}.tool_calls", call, data)
+        legacy = delta.get("function_call")
+        if legacy is not None:
+            key, where = (choice, "function_call"), f"{path}.function_call"
+            if isinstance(legacy, dict):
+                events += self._slot(key, choice, where, CallKind.LEGACY)
+                events += self._parts(key, where, None, legacy.get("name"), legacy.get("arguments"), None)
+            else:
+                events.append(Defect(Code.INVALID_FUNCTION_DELTA, "function_call that is no object", where))
+        return events
+
+    def _call(self, choice: int, position: int, path: str, call: Any, data: bytes) -> list[Event]:
+        if not isinstance(call, dict):
+            return [Defect(Code.INVALID_TOOL_CALL, "an entry that is no object", f"{path}[{position}]")]
+        index = call.get("index") if self._streamed else position
+        where = f"{path}[{index if _is_index(index) else position}]"
+        function, custom = call.get("function"), call.get("custom")
+        twins = [*_twins(where, call), *_twins(where, function), *_twins(where, custom)]
+        kind = CallKind.CUSTOM if call.get("type") == "custom" or custom is not None else CallKind.FUNCTION
+        if call.get("type") not in (None, "", "function", "custom") or (function and custom):
+            return [
+                *twins,
+                Defect(Code.UNSUPPORTED_TOOL_TYPE, f"type {wire_word(call.get('type'))!r}", where),
+            ]
+        body = custom if kind is CallKind.CUSTOM else function
+        if body is not None and not isinstance(body, dict):
+            return [
+                *twins,
+                Defect(Code.INVALID_FUNCTION_DELTA, "its function or custom part is no object", where),
+            ]
+        body = body or {}
+        key = self._key(choice, index, body)
+        if key is None:
+            return [*twins, Defect(Code.INVALID_SLOT, "a call without a valid index", where)]
+        text = body.get("input") if kind is CallKind.CUSTOM else body.get("arguments")
+        slot = self._slot(key, choice, where, kind)
+        if self._slots[key] is not kind and (call.get("type") or custom is not None):
+            twins.append(Defect(Code.IDENTITY_COLLISION, "a call changed its kind", where))
+        raw = (
+            _raw_arguments(data, choice, position, streamed=self._streamed)
+            if isinstance(text, dict)
+            else None
+        )
+        return [*twins, *slot, *self._parts(key, where, call.get("id"), body.get("name"), text, raw)]
+
+    def _key(self, choice: int, index: Any, body: Mapping[str, Any]) -> SlotKey | None:
+        if _is_index(index):
+            return (choice, index)
+        # Without an index only a whole call can be told from a continuation of another one.
+        if index is None and self._policy.accepts(Quirk.MISSING_INDEX) and body.get("name"):
+            self._unindexed += 1
+            return (choice, "unindexed", self._unindexed)
+        return None
+
+    def _slot(self, key: SlotKey, choice: int, path: str, kind: CallKind) -> list[Event]:
+        if key in self._slots:
+            return []
+        self._slots[key] = kind
+        return [SlotOpened(key, choice, path, kind)]
+
+    def _parts(
+        self, key: SlotKey, path: str, call_id: Any, name: Any, text: Any, raw: str | None
+    ) -> list[Event]:
+        """Identity and argument text of one entry. `raw` is the exact JSON of arguments that are an object."""
+        call_id, name = self._identity(call_id), blank_to_none(name)
+        events: list[Event] = []
+        if call_id is not None and not isinstance(call_id, str):
+            events.append(Defect(Code.INVALID_CALL_ID, "an id that is no text", path))
+            call_id = None
+        if name is not None and not isinstance(name, str):
+            events.append(Defect(Code.INVALID_TOOL_NAME, "a name that is no text", path))
+            name = None
+        if call_id is not None or name is not None:
+            events.append(SlotIdentified(key, call_id, name))
+        if isinstance(text, str):
+            events.append(Fragment(key, text))
+        elif raw is not None and self._policy.accepts(Quirk.ARGUMENTS_OBJECT):
+            events.append(Fragment(key, raw))
+        elif text is not None:
+            events.append(Defect(Code.INVALID_ARGUMENTS_DELTA, "arguments that are no text", path))
+        return events
+
+    def _identity(self, call_id: Any) -> Any:
+        if call_id == "null" and self._policy.accepts(Quirk.NULL_TEXT_ID):
+            return None
+        return blank_to_none(call_id)
+
+    # How a block is told: agents reference, chat rows; client reactions 4.1.
+
+    def keep_alive(self) -> bytes:
+        """A blank line."""
+        return blank_or_comment(self._policy.keepalive_form)
+
+    def block_event(self, notice: BlockNotice) -> bytes:
+        """An `error` object: the official SDKs raise `APIError`, raw and in the helper."""
+        return sse(_error(notice.message, notice.details))
+
+    def block_notice(self, notice: BlockNotice) -> bytes:
+        """A text delta and `stop` for every choice that is still open, then `[DONE]`."""
+        base = {"id": self._response_id or notice.turn_id, "object": "chat.completion.chunk", "created": 0}
+        base["model"] = self._tools.model or "turngate"
+        endings = []
+        for index in sorted(self._choices or {0}):
+            delta = {"content": notice.message}
+            choice = {"index": index, "delta": delta, "finish_reason": None}
+            final = {"index": index, "delta": {}, "finish_reason": "stop"}
+            endings += [sse({**base, "choices": [choice]}), sse({**base, "choices": [final]})]
+        return b"".join([*endings, b"data: [DONE]\n\n"])
+
+    def block_body(self, notice: BlockNotice) -> bytes:
+        """OpenAI's error envelope."""
+        return encode(_error(notice.message, notice.details))
+
+
+def _is_index(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and value >= 0
+
+
+def _twins(path: str, value: Any) -> list[Event]:
+    twin = case_twin(value, _KNOWN) if isinstance(value, dict) else None
+    if twin is None:
+        return []
+    return [Defect(Code.UNSUPPORTED_EVENT, f"a key that some clients read as {twin!r}", path)]
+
+
+def _fault(chunk: Mapping[str, Any]) -> str | None:
+    """The provider's word for an error that the chunk reports."""
+    error = chunk.get("error")
+    if error:
+        fields = error if isinstance(error, dict) else {}
+        return wire_word(fields.get("type") or fields.get("code") or "error")
+    # The older vLLM form.
+    return wire_word(chunk.get("type") or "error") if chunk.get("object") == "error" else None
+
+
+def _raw_arguments(data: bytes, choice: int, position: int, *, streamed: bool) -> str | None:
+    """The exact JSON text of arguments that are an object, as the wire has it."""
+    try:
+        reply = _decode_raw(data).choices
+    except msgspec.MsgspecError:
+        return None
+    for entry in reply[choice : choice + 1] if len(reply) > choice else reply[:1]:
+        message = entry.delta if streamed else entry.message
+        calls = (message.tool_calls if message is not None else None) or []
+        if (
+            position < len(calls)
+            and (function := calls[position].function) is not None
+            and function.arguments is not None
+        ):
+            return bytes(function.arguments).decode("utf-8", "surrogatepass")
+    return None

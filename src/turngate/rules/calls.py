@@ -1,0 +1,90 @@
+"""Rules on identity and terminal: every call is named once, and the provider has said that the turn is whole."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from turngate.core.event import CallKind, Ending
+from turngate.core.finding import Code, Finding, Level
+from turngate.core.policy import Quirk
+from turngate.core.session import proves_end
+from turngate.core.slot import Slot, SlotState
+from turngate.core.toolset import Toolset
+from turngate.core.turn import Choice, Turn
+
+
+def identity(turn: Turn, _tools: Toolset) -> Iterator[Finding]:
+    """Every call has a name and, unless it is of the legacy kind, an id."""
+    for slot in turn.agent_calls:
+        if (
+            slot.call_id is None
+            and slot.kind is not CallKind.LEGACY
+            and not turn.policy.accepts(Quirk.MISSING_IDS)
+        ):
+            yield Finding(Code.MISSING_CALL_ID, f"{slot.path}: no id was ever sent for it", slot.path)
+        if slot.name is None:
+            yield Finding(
+                Code.MISSING_TOOL_NAME, f"{slot.path}: no tool name was ever sent for it", slot.path
+            )
+
+
+def unique_ids(turn: Turn, _tools: Toolset) -> Iterator[Finding]:
+    """An id names one call of the turn. Two calls under one id cannot be told apart by their results."""
+    seen: dict[str, Slot] = {}
+    for slot in turn.slots.values():
+        if slot.call_id is None:
+            continue
+        first = seen.setdefault(slot.call_id, slot)
+        if first is not slot:
+            message = f"{slot.path}: its id is also that of {first.path}"
+            yield Finding(Code.IDENTITY_COLLISION, message, slot.path)
+            yield Finding(Code.DUPLICATE_CALL_ID, message, slot.path)
+
+
+def terminal(turn: Turn, _tools: Toolset, *, sentinel_optional: bool) -> Iterator[Finding]:
+    """Each choice has its terminal reason, each call its end, and the turn its last event or a clean end."""
+    for slot in turn.agent_calls:
+        if slot.state is SlotState.COLLECTING:
+            yield Finding(Code.MISSING_TERMINAL, f"{slot.path}: it never ended", slot.path)
+    for index, choice in turn.choices.items():
+        if choice.reason is None:
+            path = f"choices[{index}]"
+            yield Finding(Code.MISSING_TERMINAL, f"{path}: the provider never said why it ended", path)
+    if not turn.choices or not proves_end(turn, sentinel_optional=sentinel_optional):
+        how = f" ({turn.end_reason})" if turn.end_reason else ""
+        yield Finding(Code.MISSING_TERMINAL, f"the turn ended without its last event{how}", "turn")
+
+
+def terminal_reason(turn: Turn, tools: Toolset, *, named_choice_ends_naturally: bool) -> Iterator[Finding]:
+    """Calls end with a reason that says that they are complete, and such a reason comes with calls."""
+    with_calls = {slot.choice for slot in turn.agent_calls}
+    natural = turn.policy.accepts(Quirk.STOP_WITH_CALLS) or (
+        named_choice_ends_naturally and tools.named_choice
+    )
+    for index, choice in turn.choices.items():
+        if index in with_calls:
+            yield from _reason_with_calls(choice, natural=natural)
+        elif choice.ending is Ending.CALLS and not turn.policy.accepts(Quirk.FINISH_WITHOUT_CALL):
+            message = f"{choice.path}: its terminal reason promises calls, and there is none"
+            yield Finding(Code.TERMINAL_WITHOUT_CALL, message, choice.path)
+            yield Finding(Code.WRONG_TERMINAL_REASON, message, choice.path)
+        elif choice.ending not in (Ending.CALLS, Ending.NATURAL, None) and with_calls:
+            # All choices of a turn share one verdict.
+            message = f"{choice.path}: it ended as {choice.ending}"
+            yield Finding(Code.WRONG_TERMINAL_REASON, message, choice.path)
+
+
+def _reason_with_calls(choice: Choice, *, natural: bool) -> Iterator[Finding]:
+    if choice.ending in (None, Ending.CALLS) or (choice.ending is Ending.NATURAL and natural):
+        return
+    message = f"{choice.path}: it has calls but ended as {choice.ending}, reason {choice.reason!r}"
+    yield Finding(Code.WRONG_TERMINAL_REASON, message, choice.path)
+
+
+def forbidden_provider_tools(turn: Turn, _tools: Toolset) -> Iterator[Finding]:
+    """Provider-run tools that the operator forbids by name. They ran already; this only says so."""
+    agent_run = {slot.key for slot in turn.agent_calls}
+    for slot in turn.slots.values():
+        if slot.key not in agent_run and slot.name in turn.policy.forbidden_provider_tools:
+            message = f"{slot.path}: a provider-run tool that this upstream forbids"
+            yield Finding(Code.POLICY_DENIED, message, slot.path, Level.ERROR)
