@@ -1,0 +1,122 @@
+"""From a declared schema to a judge of arguments.
+
+Compiling fails closed: the outcome is a `ToolSchema`, or findings that say why the schema cannot be relied on. A tool
+whose schema did not compile has no judge, so its calls cannot be released.
+"""
+
+from __future__ import annotations
+
+import enum
+import hashlib
+import json
+from collections import OrderedDict
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from turngate.core.finding import Finding
+from turngate.schema import conservative
+from turngate.schema.full import FullSchema, compile_full
+from turngate.schema.openapi import to_json_schema
+from turngate.schema.survey import MAX_FINDINGS
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from turngate.core.json_text import JsonValue
+
+
+class SchemaDialect(enum.Enum):
+    """How a schema is spelt; the wire format of the request decides."""
+
+    JSON_SCHEMA = "json_schema"
+    OPENAPI = "openapi"
+
+
+class Vocabulary(enum.Enum):
+    """How much of JSON Schema a tool may use."""
+
+    FULL = "full"
+    CONSERVATIVE = "conservative"
+
+
+@dataclass(frozen=True, slots=True)
+class ToolSchema:
+    """One tool's schema, ready to judge arguments."""
+
+    digest: str
+    accepts_empty: bool
+    """Whether `{}` is valid: then an empty argument string counts as `{}` (DESIGN section 4)."""
+    _judge: Callable[[JsonValue], tuple[Finding, ...]]
+
+    def check(self, arguments: JsonValue, *, path: str = "") -> tuple[Finding, ...]:
+        """Judge parsed arguments; no findings means that they are valid. `path` goes into every finding."""
+        found = self._judge(arguments)
+        return tuple(replace(finding, path=path) for finding in found) if found and path else found
+
+
+def schema_digest(schema: JsonValue) -> str:
+    """Hash the canonical text of a schema: sorted keys, no spaces. Equal digests mean that the schema did not drift."""
+    text = json.dumps(schema, sort_keys=True, separators=(",", ":"), ensure_ascii=True)
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def compile_schema(
+    schema: JsonValue, *, dialect: SchemaDialect, vocabulary: Vocabulary
+) -> ToolSchema | tuple[Finding, ...]:
+    """Compile one declared schema."""
+    return _compile(schema, dialect, vocabulary, schema_digest(schema))
+
+
+def _compile(
+    schema: JsonValue, dialect: SchemaDialect, vocabulary: Vocabulary, digest: str
+) -> ToolSchema | tuple[Finding, ...]:
+    if dialect is SchemaDialect.OPENAPI:
+        mapped = to_json_schema(schema)
+        if isinstance(mapped, tuple):
+            return mapped
+        schema = mapped
+    if vocabulary is Vocabulary.CONSERVATIVE:
+        judge = _conservative_judge(schema)
+    else:
+        full = compile_full(schema)
+        judge = full.check if isinstance(full, FullSchema) else full
+    return judge if isinstance(judge, tuple) else ToolSchema(digest, not judge({}), judge)
+
+
+def _conservative_judge(
+    schema: JsonValue,
+) -> Callable[[JsonValue], tuple[Finding, ...]] | tuple[Finding, ...]:
+    def judge(arguments: JsonValue) -> tuple[Finding, ...]:
+        return tuple(conservative.instance_findings(schema, arguments))[:MAX_FINDINGS]
+
+    return tuple(conservative.schema_findings(schema))[:MAX_FINDINGS] or judge
+
+
+class SchemaCache:
+    """Compiled schemas by digest, the least recently used dropped first.
+
+    Agents send the same tools with every request; a hit costs the digest only. Refusals are kept too.
+    """
+
+    def __init__(self, limit: int = 1024) -> None:
+        self._limit = limit
+        self._kept: OrderedDict[tuple[str, SchemaDialect, Vocabulary], ToolSchema | tuple[Finding, ...]] = (
+            OrderedDict()
+        )
+
+    def __len__(self) -> int:
+        return len(self._kept)
+
+    def compile(
+        self, schema: JsonValue, *, dialect: SchemaDialect, vocabulary: Vocabulary
+    ) -> ToolSchema | tuple[Finding, ...]:
+        """Compile a declared schema, or find it compiled."""
+        key = (schema_digest(schema), dialect, vocabulary)
+        compiled = self._kept.get(key)
+        if compiled is None:
+            compiled = self._kept[key] = _compile(schema, dialect, vocabulary, key[0])
+            if len(self._kept) > self._limit:
+                self._kept.popitem(last=False)
+        else:
+            self._kept.move_to_end(key)
+        return compiled
