@@ -69,7 +69,7 @@ class HttpxUpstream:
     def __init__(self, transport: httpx2.AsyncBaseTransport, *, high_water: int = HIGH_WATER) -> None:
         self._transport = transport
         self._high_water = high_water
-        self._pumps: set[asyncio.Task[None]] = set()
+        self._open: set[PumpedResponse] = set()
 
     async def request(self, head: RequestHead, body: bytes, timeouts: Timeouts) -> PumpedResponse:
         """See `Upstream.request`."""
@@ -86,16 +86,16 @@ class HttpxUpstream:
         # httpx2 looks the read timeout up when the body is first read, and has only one for head and body.
         request.extensions["timeout"]["read"] = timeouts.idle_s or None
         pumped = PumpedResponse(response, framing, self._high_water)
-        self._pumps.add(pumped.pump)
-        pumped.pump.add_done_callback(self._pumps.discard)
+        self._open.add(pumped)
+        pumped.pump.add_done_callback(lambda _: self._open.discard(pumped))
         return pumped
 
     async def aclose(self) -> None:
         """See `Upstream.aclose`."""
-        pumps = tuple(self._pumps)
-        for pump in pumps:
-            pump.cancel()
-        await asyncio.gather(*pumps, return_exceptions=True)
+        responses = tuple(self._open)
+        for response in responses:
+            response.abort()
+        await asyncio.gather(*(response.pump for response in responses), return_exceptions=True)
         await self._transport.aclose()
 
 
@@ -114,14 +114,18 @@ class PumpedResponse(BufferedResponse):
         self._framing = framing
         self._room = asyncio.Event()
         self._room.set()
+        self._pumping = False
         self.pump = loop.create_task(self._read_all())
 
     def abort(self) -> None:
         """See `UpstreamResponse.abort`; the pump closes the stream, which httpx2 does not return to its pool unread."""
+        if self.pump.done() and not self._pieces:
+            return
         self._discard()
         self._end = BodyEnd(EndReason.ABORTED)
         self._notify()
-        self.pump.cancel()
+        if self._pumping:  # a task cancelled before its first step would never close the stream
+            self.pump.cancel()
 
     def close(self) -> None:
         """See `UpstreamResponse.close`."""
@@ -130,8 +134,10 @@ class PumpedResponse(BufferedResponse):
         self._discard()
 
     async def _read_all(self) -> None:
+        self._pumping = True
         try:
-            self._finish(await self._read_to_end())
+            if self._end is None:
+                self._finish(await self._read_to_end())
         finally:
             self._finish(EndReason.ABORTED)  # does nothing after an end of its own
             with contextlib.suppress(httpx2.TransportError):

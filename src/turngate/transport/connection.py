@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import select
+import ssl
 from typing import TYPE_CHECKING, Protocol, cast
 
 if TYPE_CHECKING:
@@ -76,12 +77,20 @@ class Connection(asyncio.Protocol):
             self.receiver.data_received(data)
 
     def eof_received(self) -> None:
-        """Note an orderly end; the transport closes itself."""
+        """Note an orderly end; the transport closes itself. A cut under TLS is left to `connection_lost`."""
         self.usable = False
         if self.receiver is None:
             self.abort()
-        else:
+        elif not self.secure or self._close_notified():
             self.receiver.input_ended()
+
+    def _close_notified(self) -> bool:
+        """Whether TLS itself ended. asyncio reports the end of TCP in the same way; uvloop does not."""
+        try:
+            ended: bytes = self.transport.get_extra_info("ssl_object").read(1)
+        except ssl.SSLError:  # "want read": TLS still expects more
+            return False
+        return not ended
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Report the end."""

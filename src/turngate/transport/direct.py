@@ -14,7 +14,7 @@ import httpx2
 
 from turngate.errors import MisuseError
 from turngate.transport.dial import Dialer, TlsSettings
-from turngate.transport.errors import UpstreamError
+from turngate.transport.errors import RequestAbortedError, UpstreamError
 from turngate.transport.exchange import Exchange
 from turngate.transport.head import HeadLimits, RequestHead, Timeouts, encode_head
 from turngate.transport.httpx_edge import head_of, httpx_response, timeouts_of, to_httpx
@@ -50,6 +50,9 @@ class DirectTransport(httpx2.AsyncBaseTransport):
         connection = self.pool.acquire(head.origin)
         if connection is None:
             connection = await self._dialer.connect(head.origin, timeouts.connect_s)
+        if self.pool.closed:
+            connection.abort()
+            raise RequestAbortedError
         loop = asyncio.get_running_loop()
         exchange = Exchange(
             loop, connection, head.method, timeouts, limits=self._limits, high_water=self._high_water

@@ -20,6 +20,7 @@ from turngate.transport.errors import (
     RequestAbortedError,
     ResetBeforeHeadError,
     StaleConnectionError,
+    TlsFailedError,
     UpstreamError,
     WriteTimeoutError,
 )
@@ -93,6 +94,8 @@ class Exchange(BufferedResponse):
         An upstream may answer before it has read the whole body (413, 401). Its answer counts, the rest of the body
         is not sent, and the connection serves nothing else.
         """
+        if not connection.usable:  # it ended, or spoke unasked, between being made and being used
+            raise ClosedBeforeHeadError
         self._expect_progress()
         if len(body) <= WRITE_SLICE:
             connection.transport.write(head + body)
@@ -161,6 +164,10 @@ class Exchange(BufferedResponse):
             and (error is None or isinstance(error, ssl.SSLEOFError))
         ):
             how, early = EndReason.TLS_TRUNCATED, self._ended_early(ClosedBeforeHeadError())
+        elif isinstance(
+            error, ssl.SSLError
+        ):  # TLS 1.3 reports a rejected client certificate only after the handshake
+            how, early = EndReason.RESET, TlsFailedError()
         else:
             how, early = EndReason.RESET, self._ended_early(ResetBeforeHeadError())
         if self.status:
