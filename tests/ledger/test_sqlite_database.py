@@ -41,14 +41,19 @@ def write_released(database: SQLiteDatabase) -> str:
 
 def test_the_settings_that_durability_rests_on_are_in_force(path: Path) -> None:
     database = opened(path)
-    pragmas = {name: database.connection.pragma(name) for name in ("journal_mode", "synchronous", "foreign_keys", "mmap_size")}
+    pragmas = {
+        name: database.connection.pragma(name)
+        for name in ("journal_mode", "synchronous", "foreign_keys", "mmap_size")
+    }
     database.close()
     assert pragmas == {"journal_mode": "wal", "synchronous": 2, "foreign_keys": 1, "mmap_size": 0}
 
 
 def test_every_table_is_strict(path: Path) -> None:
     opened(path).close()
-    tables = sql(path, "SELECT name, strict FROM pragma_table_list WHERE schema = 'main' AND name NOT LIKE 'sqlite_%'")
+    tables = sql(
+        path, "SELECT name, strict FROM pragma_table_list WHERE schema = 'main' AND name NOT LIKE 'sqlite_%'"
+    )
     assert dict(tables) == {"entries": 1, "turns": 1, "calls": 1, "latches": 1}
 
 
@@ -166,7 +171,12 @@ def test_a_file_that_may_not_be_written_is_unavailable(path: Path) -> None:
     path.chmod(0o444)
     lock.chmod(0o666)
     result = subprocess.run(
-        [sys.executable, "-c", program], cwd=path.parent, capture_output=True, text=True, timeout=30, check=False
+        [sys.executable, "-c", program],
+        cwd=path.parent,
+        capture_output=True,
+        text=True,
+        timeout=30,
+        check=False,
     )
     assert "ermission" in result.stdout, result.stderr
 
@@ -237,7 +247,9 @@ def test_the_chain_goes_on_rightly_after_a_transaction(path: Path, end: str) -> 
 
 
 @pytest.mark.parametrize("name", ["ledger.db", "ledger.db-wal"])
-def test_a_file_deleted_under_a_running_ledger_is_noticed_before_anything_is_promised(path: Path, name: str) -> None:
+def test_a_file_deleted_under_a_running_ledger_is_noticed_before_anything_is_promised(
+    path: Path, name: str
+) -> None:
     database = opened(path)
     path.with_name(name).unlink()
     with pytest.raises(LedgerUnavailableError, match="deleted"):
