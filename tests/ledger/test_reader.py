@@ -1,0 +1,110 @@
+from __future__ import annotations
+
+import hashlib
+import json
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.ledger.turns import blocked, passed, released, sql, started
+from turngate.errors import LedgerCorruptError, LedgerError
+from turngate.ledger.chain import GENESIS, Checkpoint, link_hash
+from turngate.ledger.entry import Outcome, Reason, TurnEntry
+from turngate.ledger.reader import LedgerReader, TurnFilter
+from turngate.ledger.sqlite import SQLiteLedger
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+    from pathlib import Path
+
+pytestmark = pytest.mark.anyio
+TURNS = [
+    released(started(tenant="acme")),
+    blocked(started(tenant="acme", upstream="mistral", response_id="resp_2"), calls=()),
+    passed(started(tenant="globex")),
+    blocked(started(tenant="globex"), reason=Reason.TRUNCATED_BY_TRANSPORT),
+]
+
+
+@pytest.fixture
+async def path(tmp_path: Path) -> AsyncIterator[Path]:
+    """A ledger of four turns, with its gate still running."""
+    ledger = SQLiteLedger(tmp_path / "ledger.db")
+    await ledger.open()
+    await ledger.release(TURNS[0])
+    await ledger.record(TURNS[1])
+    ledger.submit(TURNS[2])
+    await ledger.record(TURNS[3])
+    yield tmp_path / "ledger.db"
+    await ledger.close()
+
+
+async def test_turns_are_listed_newest_first_and_by_page(path: Path) -> None:
+    with LedgerReader(path) as reader:
+        assert reader.list_turns() == TURNS[::-1]
+        first = reader.list_turns(limit=3)
+        assert [*first, *reader.list_turns(before=first[-1].turn_id)] == TURNS[::-1]
+
+
+@pytest.mark.parametrize(
+    ("matching", "expected"),
+    [
+        (TurnFilter(tenant="acme"), [TURNS[1], TURNS[0]]),
+        (TurnFilter(upstream="mistral"), [TURNS[1]]),
+        (TurnFilter(outcome=Outcome.BLOCKED), [TURNS[3], TURNS[1]]),
+        (TurnFilter(reason=Reason.TRUNCATED_BY_TRANSPORT), [TURNS[3]]),
+        (TurnFilter(response_id="resp_2"), [TURNS[1]]),
+        (TurnFilter(tool="send_mail"), [TURNS[3], TURNS[0]]),
+        (TurnFilter(tool="send_mail", tenant="acme"), [TURNS[0]]),
+        (TurnFilter(tenant="nobody"), []),
+    ],
+)
+async def test_filters_narrow_together(path: Path, matching: TurnFilter, expected: list[TurnEntry]) -> None:
+    with LedgerReader(path) as reader:
+        assert reader.list_turns(matching) == expected
+
+
+async def test_one_turn_is_read_whole_or_is_none(path: Path) -> None:
+    with LedgerReader(path) as reader:
+        assert reader.get_turn(TURNS[0].turn_id) == TURNS[0]
+        assert reader.get_turn("tg_none") is None
+
+
+async def test_a_turn_without_a_digest_cannot_be_matched(path: Path) -> None:
+    with LedgerReader(path) as reader, pytest.raises(LedgerError, match="no argument digest"):
+        reader.matches(TURNS[0].turn_id, 0, "0", b"{}")
+
+
+async def test_an_export_can_be_verified_without_turngate(path: Path) -> None:
+    with LedgerReader(path) as reader:
+        lines = list(reader.export_ndjson())
+        checkpoint = reader.checkpoint()
+    prev_hash = GENESIS
+    for seq, line in enumerate(lines, start=1):
+        entry = json.loads(line)
+        payload = json.dumps(
+            entry["payload"], sort_keys=True, separators=(",", ":"), ensure_ascii=False
+        ).encode()
+        assert entry["prev_hash"] == prev_hash.hex()
+        prev_hash = link_hash(prev_hash, seq, entry["kind"], payload)
+        assert entry["hash"] == prev_hash.hex()
+    assert checkpoint == Checkpoint(5, prev_hash.hex())
+    assert hashlib.sha256().digest_size == len(prev_hash)
+
+
+async def test_a_reader_cannot_write(path: Path) -> None:
+    with LedgerReader(path) as reader, pytest.raises(Exception, match="readonly"):
+        reader._connection.execute("DELETE FROM latches")
+
+
+async def test_an_absent_foreign_or_damaged_file_is_named(tmp_path: Path) -> None:
+    with pytest.raises(LedgerError, match="there is no ledger at"):
+        LedgerReader(tmp_path / "absent.db")
+    sql(tmp_path / "other.db", "CREATE TABLE t (x)")
+    with pytest.raises(LedgerError, match="is no ledger"):
+        LedgerReader(tmp_path / "other.db")
+    damaged = tmp_path / "damaged.db"
+    damaged.write_bytes(b"x" * 5000)
+    with pytest.raises(LedgerCorruptError):
+        LedgerReader(damaged)
+    assert not (tmp_path / "absent.db").exists()

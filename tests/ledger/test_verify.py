@@ -1,0 +1,145 @@
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+import apsw
+import pytest
+
+from tests.ledger.turns import blocked, passed, released, sql, started, tamper
+from turngate.ledger.chain import Checkpoint, link_hash
+from turngate.ledger.entry import Delivery
+from turngate.ledger.reader import LedgerReader
+from turngate.ledger.sqlite import SQLiteLedger
+from turngate.ledger.verify import VerifyReport, verify_ledger
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    """Nine entries: opened, held, five turns decided, one delivery, one more text turn."""
+    asyncio.run(_write(tmp_path / "ledger.db"))
+    return tmp_path / "ledger.db"
+
+
+async def _write(path: Path) -> None:
+    ledger = SQLiteLedger(path)
+    await ledger.open()
+    start = started()
+    ledger.hold(start)
+    await ledger.release(released(start))
+    ledger.confirm_delivery(start.turn_id, Delivery.SENT)
+    for _ in range(4):
+        await ledger.record(blocked())
+    ledger.submit(passed())
+    await ledger.close()
+
+
+def checkpoint(path: Path) -> Checkpoint:
+    with LedgerReader(path) as reader:
+        return reader.checkpoint()
+
+
+def found(report: VerifyReport) -> tuple[str, int | None]:
+    assert report.problem is not None
+    return report.problem.split(":")[0], report.bad_seq
+
+
+def test_a_sound_ledger_verifies_with_and_without_its_checkpoint(path: Path) -> None:
+    seen = checkpoint(path)
+    assert verify_ledger(path) == verify_ledger(path, seen) == VerifyReport(9, seen.head)
+
+
+@pytest.mark.parametrize(
+    ("statement", "expected"),
+    [
+        pytest.param(
+            "UPDATE entries SET payload = replace(payload, 'acme', 'acmf') WHERE seq = 5",
+            ("altered", 5),
+            id="flip",
+        ),
+        pytest.param("UPDATE entries SET kind = 'withdrawn' WHERE seq = 6", ("altered", 6), id="kind"),
+        pytest.param("DELETE FROM entries WHERE seq = 4", ("missing", 4), id="drop"),
+        pytest.param(
+            "DELETE FROM entries WHERE seq = 4; UPDATE entries SET seq = seq - 1 WHERE seq > 4",
+            ("unlinked", 4),
+            id="drop and renumber",
+        ),
+        pytest.param(
+            "UPDATE entries SET seq = 100 WHERE seq = 5; UPDATE entries SET seq = 5 WHERE seq = 6; "
+            "UPDATE entries SET seq = 6 WHERE seq = 100",
+            ("unlinked", 5),
+            id="swap",
+        ),
+        pytest.param(
+            "UPDATE turns SET outcome = 'passed' WHERE seq = 6", ("views", 6), id="turn changed in its view"
+        ),
+        pytest.param(
+            "UPDATE turns SET delivery = 'unknown' WHERE delivery = 'sent'",
+            ("views", 3),
+            id="delivery changed",
+        ),
+        pytest.param(
+            "DELETE FROM calls WHERE turn_id = (SELECT turn_id FROM turns WHERE seq = 7)",
+            ("views", 7),
+            id="calls deleted",
+        ),
+        pytest.param("UPDATE calls SET tool = 'x' WHERE slot = '0'", ("views", 3), id="call changed"),
+        pytest.param(
+            "DELETE FROM calls WHERE turn_id = (SELECT turn_id FROM turns WHERE seq = 8);"
+            "DELETE FROM turns WHERE seq = 8",
+            ("views", 8),
+            id="turn deleted from its view",
+        ),
+    ],
+)
+def test_tampering_is_found_and_the_first_bad_entry_named(
+    path: Path, statement: str, expected: tuple[str, int]
+) -> None:
+    tamper(path, statement)
+    assert found(verify_ledger(path)) == expected
+
+
+def test_one_flipped_byte_in_the_file_is_found(path: Path) -> None:
+    content = path.read_bytes()
+    at = content.rindex(b'"actor":"agent-7"')
+    path.write_bytes(content[:at] + b"\xff" + content[at + 1 :])
+    assert found(verify_ledger(path))[0] == "altered"
+
+
+def test_a_cut_tail_is_found_by_the_checkpoint(path: Path) -> None:
+    seen = checkpoint(path)
+    last = "(SELECT turn_id FROM turns WHERE seq = 9)"
+    tamper(
+        path,
+        f"DELETE FROM calls WHERE turn_id = {last}; DELETE FROM turns WHERE seq = 9; DELETE FROM entries WHERE seq = 9",
+    )
+    assert verify_ledger(path).ok
+    assert found(verify_ledger(path, seen)) == ("truncated", 9)
+
+
+def test_a_rewritten_history_is_found_by_the_checkpoint(path: Path) -> None:
+    seen = checkpoint(path)
+    payload = sql(path, "SELECT payload FROM entries WHERE seq = 9")[0][0].replace("acme", "acmf")
+    prev_hash = sql(path, "SELECT prev_hash FROM entries WHERE seq = 9")[0][0]
+    forged = link_hash(prev_hash, 9, "decided", payload.encode())
+    tamper(path, f"UPDATE entries SET payload = '{payload}', hash = x'{forged.hex()}' WHERE seq = 9")
+    tamper_views = "UPDATE turns SET tenant = 'acmf' WHERE seq = 9"
+    sql(path, tamper_views)
+    assert verify_ledger(path).ok
+    assert found(verify_ledger(path, seen)) == ("rewritten", 9)
+
+
+def test_an_entry_that_is_rightly_linked_but_senseless_is_found(path: Path) -> None:
+    head = checkpoint(path)
+    digest = link_hash(bytes.fromhex(head.head), 10, "decided", b"[]")
+    sql(path, "INSERT INTO entries VALUES (10, 'decided', '[]', ?, ?)", (bytes.fromhex(head.head), digest))
+    assert found(verify_ledger(path)) == ("unreplayable", 10)
+
+
+def test_a_file_that_is_no_ledger_is_a_problem_and_no_crash(tmp_path: Path) -> None:
+    other = tmp_path / "other.db"
+    apsw.Connection(str(other)).execute("CREATE TABLE t (x)")
+    assert found(verify_ledger(other)) == ("file", None)
