@@ -125,3 +125,9 @@ async def fetch(
 ) -> tuple[int, bytes, BodyEnd]:
     response = await direct.request(RequestHead(method, origin, b"/"), b"", QUICK)
     return (response.status, *await read_all(response))
+
+
+async def until(condition: Callable[[], object]) -> None:
+    """Let the loop run until `condition()` is true."""
+    while not condition():  # noqa: ASYNC110  the code under test has no event to wait for
+        await asyncio.sleep(0)
