@@ -11,18 +11,23 @@ import hashlib
 import json
 from collections import OrderedDict
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from itertools import islice
+from typing import TYPE_CHECKING, Final
 
-from turngate.core.finding import Finding
+from turngate.core.finding import Code, Finding
 from turngate.schema import conservative
 from turngate.schema.full import FullSchema, compile_full
 from turngate.schema.openapi import to_json_schema
-from turngate.schema.survey import MAX_FINDINGS
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from turngate.core.json_text import JsonValue
+
+MAX_REPORTED = 256
+"""Findings of one call under the conservative vocabulary, as many as a turn keeps; the runner reports all."""
+
+_TOO_DEEP: Final = (Finding(Code.INVALID_SCHEMA, "the schema nests too deep"),)
 
 
 class SchemaDialect(enum.Enum):
@@ -64,7 +69,11 @@ def compile_schema(
     schema: JsonValue, *, dialect: SchemaDialect, vocabulary: Vocabulary
 ) -> ToolSchema | tuple[Finding, ...]:
     """Compile one declared schema."""
-    return _compile(schema, dialect, vocabulary, schema_digest(schema))
+    try:
+        digest = schema_digest(schema)
+    except RecursionError:
+        return _TOO_DEEP
+    return _compile(schema, dialect, vocabulary, digest)
 
 
 def _compile(
@@ -87,9 +96,9 @@ def _conservative_judge(
     schema: JsonValue,
 ) -> Callable[[JsonValue], tuple[Finding, ...]] | tuple[Finding, ...]:
     def judge(arguments: JsonValue) -> tuple[Finding, ...]:
-        return tuple(conservative.instance_findings(schema, arguments))[:MAX_FINDINGS]
+        return tuple(islice(conservative.instance_findings(schema, arguments), MAX_REPORTED))
 
-    return tuple(conservative.schema_findings(schema))[:MAX_FINDINGS] or judge
+    return tuple(islice(conservative.schema_findings(schema), MAX_REPORTED)) or judge
 
 
 class SchemaCache:
@@ -111,7 +120,10 @@ class SchemaCache:
         self, schema: JsonValue, *, dialect: SchemaDialect, vocabulary: Vocabulary
     ) -> ToolSchema | tuple[Finding, ...]:
         """Compile a declared schema, or find it compiled."""
-        key = (schema_digest(schema), dialect, vocabulary)
+        try:
+            key = (schema_digest(schema), dialect, vocabulary)
+        except RecursionError:
+            return _TOO_DEEP
         compiled = self._kept.get(key)
         if compiled is None:
             compiled = self._kept[key] = _compile(schema, dialect, vocabulary, key[0])

@@ -3,11 +3,14 @@
 jsonschema-rs agrees with every required test of both drafts in the official suite and is some fifty times faster than
 the Python implementation. Its settings here are part of the safety: `offline`, because it would otherwise fetch a
 `$ref` from the network or the disk; formats on; and regular expressions that end. The first choice for those is the
-linear engine; a schema that needs look-around or back-references gets the backtracking engine with a limit, at which
-it gives up and the instance counts as invalid (also under `not`: measured).
+linear engine, in the smallest size that holds the patterns; a schema that needs look-around or back-references gets
+the backtracking engine with a limit, at which it gives up and the instance counts as invalid (also under `not`:
+measured).
 
-What remains is work that is finite but long. `MAX_WORK` bounds it before it starts: places in the instance, times the
-evaluations that one place can cause. An instance over it is refused.
+What remains is work that is finite but long: references that multiply (2^30 evaluations from thirty definitions), and
+a linear engine that takes 0.15 ns for each character and each byte of pattern, which is minutes for a large pattern
+and a large text. Both are bounded before they
+start, and an instance over a bound is refused.
 """
 
 from __future__ import annotations
@@ -33,30 +36,45 @@ from turngate.schema.vocabulary import Draft, declared_draft
 if TYPE_CHECKING:
     from turngate.core.json_text import JsonValue
 
-MAX_WORK = 10_000_000
+MAX_EVALUATIONS = 10_000_000
 """Most evaluations for one instance; one takes about 20 ns, so this is about 0.2 s."""
 
-MAX_EXPLAINED_WORK = 50_000
-"""Above this, only say that the schema is violated: the evaluator builds every error before it shows the first."""
+MAX_EXPLAINED = 200_000
+"""Evaluations times list entries above which a refusal is not explained, only given: the evaluator builds every error,
+with copies of enums and values, before it shows the first. 29 s were measured without this bound."""
+
+MAX_MATCHING = 10_000_000_000
+"""Most characters times pattern bytes times patterns: about 1.5 s at worst, mostly some milliseconds."""
 
 BACKTRACK_LIMIT = 10_000
-"""Steps of one backtracking match: about 0.5 ms. `_BACKTRACKING_WEIGHT` is that time in evaluations."""
+"""Steps of one backtracking match: about 0.5 ms, which `_BACKTRACKING_COST` says in evaluations."""
 
-_BACKTRACKING_WEIGHT: Final = 1_000
+_BACKTRACKING_COST: Final = 1_000
 
-REGEX_SIZE_LIMIT = 1 << 20
-"""Bytes of one compiled pattern; `(a{1000}){1000}` is refused instead of compiled."""
+REGEX_SIZES: Final = (1 << 10, 1 << 13, 1 << 16, 1 << 19)
+"""Bytes that compiled patterns may take, tried in turn. All patterns of 778 published tools fit the first."""
 
 _VALIDATORS: Final[dict[Draft, type[Draft7Validator | Draft202012Validator]]] = {
     Draft.DRAFT_07: Draft7Validator,
     Draft.DRAFT_2020_12: Draft202012Validator,
 }
 
-_ENGINES: Final[tuple[tuple[RegexOptions | FancyRegexOptions, int], ...]] = (
-    (RegexOptions(size_limit=REGEX_SIZE_LIMIT), 1),
-    (
-        FancyRegexOptions(backtrack_limit=BACKTRACK_LIMIT, size_limit=REGEX_SIZE_LIMIT),
-        _BACKTRACKING_WEIGHT,
+
+@dataclass(frozen=True, slots=True)
+class _Engine:
+    """A regular expression engine, and what one use of it costs at most."""
+
+    options: RegexOptions | FancyRegexOptions
+    size: int
+    cost: int = 1
+
+
+_ENGINES: Final = (
+    *(_Engine(RegexOptions(size_limit=size), size) for size in REGEX_SIZES),
+    _Engine(
+        FancyRegexOptions(backtrack_limit=BACKTRACK_LIMIT, size_limit=REGEX_SIZES[-1]),
+        REGEX_SIZES[1],
+        _BACKTRACKING_COST,
     ),
 )
 
@@ -81,13 +99,13 @@ class FullSchema:
 
     validator: Draft7Validator | Draft202012Validator
     survey: Survey
-    weight: int
+    engine: _Engine
 
     def check(self, instance: JsonValue) -> tuple[Finding, ...]:
         """Judge one instance; no findings means that it is valid."""
-        size, depth = _measure(instance)
-        work = size * self.survey.cost(depth) * self.weight
-        if work > MAX_WORK:
+        extent = _measure(instance)
+        evaluations = extent.places * self.survey.cost(extent.depth)
+        if self._takes_too_long(extent, evaluations):
             return (
                 Finding(
                     Code.SCHEMA_VIOLATION, "the arguments are too large to be checked against this schema"
@@ -96,17 +114,21 @@ class FullSchema:
         try:
             if self.validator.is_valid(instance):
                 return ()
-            errors = (
-                list(islice(self.validator.iter_errors(instance), MAX_FINDINGS - 1))
-                if self._explains(work)
-                else []
-            )
+            explained = evaluations * (1 + self.survey.longest_list) <= MAX_EXPLAINED
+            errors = list(islice(self.validator.iter_errors(instance), MAX_FINDINGS - 1)) if explained else []
         except _REFUSALS:
             return (Finding(Code.SCHEMA_VIOLATION, "the arguments cannot be checked against this schema"),)
         return self._findings(errors)
 
-    def _explains(self, work: int) -> bool:
-        return work <= MAX_EXPLAINED_WORK * self.weight
+    def _takes_too_long(self, extent: _Extent, evaluations: int) -> bool:
+        if evaluations * self.engine.cost > MAX_EVALUATIONS:
+            return True
+        if not self.survey.patterns:
+            return False
+        patterns = self.survey.patterns * (
+            self.survey.cost(extent.depth) if self.survey.has_references else 1
+        )
+        return extent.characters * self.engine.size * patterns > MAX_MATCHING
 
     def _findings(self, errors: list[ValidationError]) -> tuple[Finding, ...]:
         found = [self._finding(error) for error in errors]
@@ -146,21 +168,32 @@ def _complaint(keyword: str, kind: ValidationErrorKind) -> str:
     return f"{keyword} is not satisfied"
 
 
-def _measure(instance: JsonValue) -> tuple[int, int]:
-    """Count the values and member names of an instance, and its levels."""
-    size, depth = 1, 0
+@dataclass(frozen=True, slots=True)
+class _Extent:
+    """How large an instance is: values and member names, levels, and characters in both."""
+
+    places: int
+    depth: int
+    characters: int
+
+
+def _measure(instance: JsonValue) -> _Extent:
+    places, depth, characters = 1, 0, 0
     level: list[Any] = [instance]
     while True:
         inner: list[Any] = []
         for value in level:
-            if isinstance(value, dict):
+            if isinstance(value, str):
+                characters += len(value)
+            elif isinstance(value, dict):
                 inner += value.values()
-                size += len(value)
+                places += len(value)
+                characters += sum(map(len, value))
             elif isinstance(value, list):
                 inner += value
         if not inner:
-            return size, depth
-        size += len(inner)
+            return _Extent(places, depth, characters)
+        places += len(inner)
         depth += 1
         level = inner
 
@@ -182,19 +215,19 @@ def compile_full(schema: JsonValue) -> FullSchema | tuple[Finding, ...]:
 
 def _build(schema: Any, draft: Draft, surveyed: Survey) -> FullSchema | tuple[Finding, ...]:
     where = "the schema"
-    for engine, weight in _ENGINES:
+    for engine in _ENGINES if surveyed.patterns else _ENGINES[:1]:
         try:
             validator = _VALIDATORS[draft](
                 schema,
                 offline=True,
                 validate_formats=True,
                 ignore_unknown_formats=True,
-                pattern_options=engine,
+                pattern_options=engine.options,
             )
         except ValidationError as error:
             where = "#" + "".join(f"/{escape(str(step))}" for step in error.instance_path)
         except _REFUSALS:
             break
         else:
-            return FullSchema(validator, surveyed, weight)
+            return FullSchema(validator, surveyed, engine)
     return (Finding(Code.INVALID_SCHEMA, f"{where} is not valid in draft {draft.value}"),)

@@ -55,6 +55,10 @@ class Survey:
     nodes: dict[str, _Node] = field(default_factory=dict)
     names: set[str] = field(default_factory=set)
     has_references: bool = False
+    patterns: int = 0
+    """Regular expressions in the whole schema."""
+    longest_list: int = 0
+    """Entries in the longest enum or required; the evaluator copies an enum into each of its errors."""
     order: list[str] = field(default_factory=list)
     """The nodes, each after those it is evaluated together with; only filled in when there are references."""
     _costs: list[dict[str, int]] = field(default_factory=list)
@@ -144,6 +148,7 @@ class _Walker:
             node.members += pointers
         if keyword == "properties" and isinstance(value, dict):
             self.result.names.update(value)
+        self.result.patterns += len(inner) if holds is Holds.PATTERN_MAP else 0
         yield from inner
 
     def subschemas(self, here: str, holds: Holds, value: Any) -> Iterator[tuple[str, Any]]:
@@ -160,7 +165,10 @@ class _Walker:
             yield here, value
 
     def look_at(self, pointer: str, keyword: str, value: Any) -> None:
-        """Check the keywords that name a schema or its draft."""
+        """Take the measure of plain values, and check the keywords that name a schema or its draft."""
+        self.result.patterns += keyword == "pattern"
+        if isinstance(value, list):
+            self.result.longest_list = max(self.result.longest_list, len(value))
         if keyword == "$schema" and pointer:
             self.refuse(
                 Code.UNSUPPORTED_SCHEMA_KEYWORD, f"#{pointer}/$schema: only the root may declare a draft"
