@@ -202,6 +202,18 @@ class Session:
         findings, codes = tuple(self.turn.findings.kept), self.turn.findings.codes()
         return self._block(Verdict(outcome, reason, findings, codes), now)
 
+    def abandon(self, now: float) -> list[Action]:
+        """The client has left. A turn of text that the provider had finished was read to its end; any other is cancelled."""
+        if (
+            self.verdict is None
+            and self.gate.state is GateState.PASSING
+            and (self.turn.finished or self.turn.terminal)
+        ):
+            self.turn.end(clean=True, how="client left")
+            return self._conclude(now)
+        gone = Finding(Code.TURN_CANCELLED, "the client left before the turn was over")
+        return self.stop(Outcome.CANCELLED, Reason.CANCELLED_BY_CLIENT, gone, now)
+
     def release(self, receipt: Receipt) -> list[Action]:
         """The turn is on record as released: hand out what is held. The only way that held bytes leave."""
         verdict = self.verdict

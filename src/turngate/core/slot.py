@@ -17,7 +17,7 @@ from turngate.core.event import CallKind, RunsOn, SlotKey
 from turngate.core.finding import Code
 
 
-class SlotState(enum.Enum):
+class SlotState(enum.StrEnum):
     """Where a call stands."""
 
     ABSENT = "absent"

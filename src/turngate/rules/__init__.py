@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from turngate.core.check import CallCheck
 from turngate.core.event import SlotKey
 from turngate.core.finding import Finding
 from turngate.core.policy import Limits
@@ -17,7 +18,7 @@ from turngate.core.toolset import Toolset
 from turngate.core.turn import Turn
 from turngate.core.verdict import has_tools
 from turngate.rules import calls
-from turngate.rules.arguments import ArgumentJudge, CallCheck
+from turngate.rules.arguments import ArgumentJudge
 
 
 @dataclass(frozen=True, slots=True)

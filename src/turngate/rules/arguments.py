@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import enum
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from turngate.core.check import CallCheck, ParseResult, SchemaResult
 from turngate.core.event import CallKind
 from turngate.core.finding import Code, Finding, Level
 from turngate.core.json_text import FaultKind, JsonFault, JsonObject, read_object
@@ -16,35 +16,6 @@ from turngate.core.toolset import Tool, Toolset
 from turngate.schema import SchemaCache, SchemaDialect, ToolSchema, Vocabulary, schema_digest
 
 _SCHEMAS = SchemaCache()
-
-
-class ParseResult(enum.StrEnum):
-    """What strict JSON reading said of a call's arguments."""
-
-    OK = "ok"
-    EMPTY = "empty"
-    INVALID = "invalid"
-    SKIPPED = "skipped"
-    """Free text, or a call that could not be judged so far."""
-
-
-class SchemaResult(enum.StrEnum):
-    """What the tool's schema said of a call's arguments."""
-
-    VALID = "valid"
-    INVALID = "invalid"
-    NONE = "none"
-    """The tool has no schema; only its being a JSON object was judged."""
-    SKIPPED = "skipped"
-
-
-@dataclass(frozen=True, slots=True)
-class CallCheck:
-    """What the rules found about one call's arguments, for the ledger."""
-
-    parse: ParseResult = ParseResult.SKIPPED
-    schema: SchemaResult = SchemaResult.SKIPPED
-    schema_digest: str | None = None
 
 
 @dataclass(slots=True)

@@ -1,0 +1,311 @@
+"""The ASGI application: our own endpoints under `/turngate/`, everything else to an upstream.
+
+The way to an upstream is a bare ASGI callable, because every layer between the sockets is felt for each event; our own
+endpoints are Starlette's.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable, Mapping, MutableMapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import structlog
+from starlette.types import ASGIApp
+
+from turngate.config import Config, UpstreamConfig
+from turngate.core.finding import Code, Finding
+from turngate.core.verdict import Outcome, Reason
+from turngate.dialects import Dialect, dialect_for
+from turngate.dialects.openai_chat import OpenAIChat
+from turngate.ledger.entry import TurnStart
+from turngate.ledger.turn_id import new_turn_id
+from turngate.proxy import passthrough
+from turngate.proxy.front import abort_connection, request_target
+from turngate.proxy.headers import content_coding, media_type, request_headers, response_headers
+from turngate.proxy.passthrough import PassCounters
+from turngate.proxy.relay import JSON, SSE, Judging, Stop, TurnRelay
+from turngate.proxy.reply import Reply
+from turngate.proxy.route import Route, find_route
+from turngate.transport import RequestHead, Upstream, UpstreamError, UpstreamResponse
+
+Scope = MutableMapping[str, Any]
+Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
+Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
+
+_log = structlog.get_logger("turngate")
+_FALLBACK_ENVELOPE = OpenAIChat()
+_TIMEOUT_REASONS = frozenset({"connect_timeout", "first_byte_timeout", "write_timeout"})
+
+
+class BodyTooLargeError(Exception):
+    """The request's body exceeds the limit."""
+
+
+class ClientGoneError(Exception):
+    """The client left before its request was whole."""
+
+
+@dataclass(slots=True)
+class Gate:
+    """The proxy's application."""
+
+    config: Config
+    judging: Judging
+    upstreams: Mapping[str, Upstream]
+    """The HTTP clients, by upstream name."""
+    own: ASGIApp
+    counters: PassCounters = field(default_factory=PassCounters)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one request."""
+        if scope["type"] != "http" or scope["path"].startswith("/turngate/"):
+            await self.own(scope, receive, send)
+            return
+        reply = Reply(send, lambda: abort_connection(scope))
+        route = find_route(request_target(scope), self.config.upstreams, self.config.server.default_upstream)
+        if route is None:
+            names = ", ".join(f"/{name}/" for name in self.config.upstreams)
+            await self._refuse(
+                reply, 404, "unknown_route", f"No upstream here. Use one of {names} or /v1/ for the default."
+            )
+            return
+        await self._relay(scope, receive, reply, route)
+
+    async def _relay(self, scope: Scope, receive: Receive, reply: Reply, route: Route) -> None:
+        dialect = dialect_for(scope["method"], route.path, route.upstream.family)
+        turn_id = new_turn_id()
+        try:
+            body = await read_body(receive, self.config.server.max_body_bytes)
+        except ClientGoneError:
+            reply.cut()
+            return
+        except BodyTooLargeError:
+            limit = self.config.server.max_body_bytes
+            await self._refuse(
+                reply, 413, "request_too_large", f"The request has more than {limit} bytes.", dialect
+            )
+            return
+        start = _start(turn_id, scope, route, dialect)
+        turn = None if dialect is None else TurnRelay(self.judging, route, dialect, start, body)
+        head = RequestHead(
+            scope["method"].encode(),
+            route.upstream.origin,
+            route.target,
+            request_headers(scope["headers"], judged=dialect is not None),
+        )
+        task = asyncio.current_task()
+        if task is None:
+            raise RuntimeError("a request is served outside of a task")
+        watch = ClientWatch(receive, task, reply, turn)
+        try:
+            response = await self.upstreams[route.upstream.name].request(head, body, route.upstream.timeouts)
+            await self._answer(response, reply, route, turn, turn_id)
+        except UpstreamError as error:
+            await self._unreachable(reply, route, error, dialect)
+        except asyncio.CancelledError:
+            if not watch.gone:
+                raise
+            task.uncancel()
+            reply.cut()
+        finally:
+            watch.end()
+            if turn is not None:
+                log_turn(turn)
+
+    async def _answer(
+        self, response: UpstreamResponse, reply: Reply, route: Route, turn: TurnRelay | None, turn_id: str
+    ) -> None:
+        """Choose by the reply's own head whether and how it is judged."""
+        kind = media_type(response.headers)
+        streamed = kind == SSE
+        keep_length = not streamed
+        headers = response_headers(
+            response.headers, turn_id=turn_id, streamed=streamed, keep_length=keep_length
+        )
+        reply.prepare(response.status, headers)
+        if turn is None:
+            await self._answer_unclaimed(response, reply, route, kind)
+            return
+        coding = content_coding(response.headers)
+        if coding not in ("", "identity"):
+            response.abort()
+            message = (
+                f"The upstream answered with content coding {coding[:32]!r} where identity was asked for."
+            )
+            await self._refuse(reply, 400, Code.CONTENT_CODING, message, turn.dialect)
+        elif kind in (SSE, JSON):
+            await turn.run(response, reply, streamed=streamed)
+        elif response.status < 200 or response.status >= 300:
+            # No client looks for a turn behind an error status.
+            await passthrough.pass_on(response, reply)
+        else:
+            response.abort()
+            message = f"The upstream answered with media type {kind[:64]!r}, which cannot be judged."
+            await self._refuse(reply, 400, Code.UNSUPPORTED_EVENT, message, turn.dialect)
+
+    async def _answer_unclaimed(
+        self, response: UpstreamResponse, reply: Reply, route: Route, kind: str
+    ) -> None:
+        upstream, counters = route.upstream, self.counters
+        doubtful = kind in passthrough.STREAM_TYPES
+        limit = upstream.policy.limits.frame_bytes
+        if not doubtful and kind == JSON and not passthrough.carries_no_turn(route.path):
+            body, end = await passthrough.read_whole(response, limit)
+            doubtful = end is None or passthrough.has_turn_shape(body)
+            if not doubtful or upstream.unjudged == "pass":
+                counters.passed += not doubtful
+                counters.unjudged += doubtful
+                await reply.write(body)
+                if end is None:
+                    await passthrough.pass_on(response, reply)
+                    return
+                response.close()
+                if end.clean:
+                    await reply.end()
+                else:
+                    reply.cut()
+                return
+        if doubtful and upstream.unjudged == "block":
+            counters.refused += 1
+            response.abort()
+            message = (
+                "turngate cannot judge this reply: no dialect of it claims the path. Use a supported endpoint, or set "
+                f'unjudged = "pass" for upstream {upstream.name!r} to let such replies through unjudged.'
+            )
+            await self._refuse(reply, 400, Code.UNSUPPORTED_EVENT, message)
+            return
+        counters.unjudged += doubtful
+        counters.passed += not doubtful
+        await passthrough.pass_on(response, reply)
+
+    async def _unreachable(
+        self, reply: Reply, route: Route, error: UpstreamError, dialect: Dialect | None
+    ) -> None:
+        status = 504 if error.reason in _TIMEOUT_REASONS else 502
+        message = f"The upstream {route.upstream.name!r} gave no reply: {error}"
+        if reply.started:
+            reply.cut()
+        else:
+            await self._refuse(reply, status, error.reason, message, dialect)
+
+    async def _refuse(
+        self, reply: Reply, status: int, code: str, message: str, dialect: Dialect | None = None
+    ) -> None:
+        """Answer with an error of our own, in the dialect's envelope where there is one."""
+        details = {
+            "turn": "",
+            "outcome": "refused",
+            "reason": str(code),
+            "codes": [str(code)],
+            "retry": "no",
+            "handoff": "",
+        }
+        body = (dialect or _FALLBACK_ENVELOPE).error_body(message, details)
+        headers = [(b"content-type", b"application/json")]
+        if status < 500:
+            headers.append((b"x-should-retry", b"false"))
+        _log.info("refused", status=status, code=str(code))
+        await reply.whole(status, headers, body)
+
+    def stop_all(self) -> int:
+        """End every turn under way, truthfully: the process is shutting down."""
+        finding = Finding(Code.TURN_CANCELLED, "the gateway is shutting down")
+        stop = Stop(Outcome.CANCELLED, Reason.SHUTDOWN, finding)
+        turns = list(self.judging.live.values())
+        for turn in turns:
+            turn.stop(stop)
+        return len(turns)
+
+
+class ClientWatch:
+    """Waits for the client to leave, in the only task that asks. A turn that runs is told; any other wait is cancelled."""
+
+    def __init__(
+        self, receive: Receive, request: asyncio.Task[Any], reply: Reply, turn: TurnRelay | None
+    ) -> None:
+        self.gone = False
+        self._request = request
+        self._reply = reply
+        self._turn = turn
+        self._watcher = asyncio.ensure_future(receive())
+        self._watcher.add_done_callback(self._left)
+
+    def _left(self, watcher: asyncio.Future[Any]) -> None:
+        if watcher.cancelled() or self._request.done() or self._reply.ended:
+            return
+        if self._turn is not None and self._turn.session is not None:
+            self._turn.leave()
+        else:
+            self.gone = True
+            self._request.cancel()
+
+    def end(self) -> None:
+        """Stop watching: the reply is over."""
+        self._watcher.remove_done_callback(self._left)
+        self._watcher.cancel()
+
+
+async def read_body(receive: Receive, limit: int) -> bytes:
+    """The whole request body; nothing is sent upstream before it is complete."""
+    pieces: list[bytes] = []
+    size = 0
+    while True:
+        message = await receive()
+        if message["type"] == "http.disconnect":
+            raise ClientGoneError
+        piece: bytes = message.get("body", b"")
+        size += len(piece)
+        if size > limit:
+            raise BodyTooLargeError
+        pieces.append(piece)
+        if not message.get("more_body", False):
+            return pieces[0] if len(pieces) == 1 else b"".join(pieces)
+
+
+def _start(turn_id: str, scope: Scope, route: Route, dialect: Dialect | None) -> TurnStart:
+    upstream: UpstreamConfig = route.upstream
+    return TurnStart(
+        turn_id=turn_id,
+        tenant="default",
+        actor="",
+        route=f"{scope['method']} {route.path[:256]}",
+        upstream=upstream.name,
+        dialect=dialect.name if dialect is not None else "",
+        model=None,
+        streamed=False,
+        started_at=time.time(),
+        mode=upstream.policy.mode,
+    )
+
+
+def log_turn(turn: TurnRelay) -> None:
+    """One line a turn: what was decided and why, never what was said."""
+    session = turn.session
+    if session is None or session.verdict is None:
+        return
+    verdict, tally = session.verdict, session.tally
+    held = (
+        None
+        if tally.held_at is None or tally.decided_at is None
+        else round(tally.decided_at - tally.held_at, 4)
+    )
+    _log.info(
+        "turn",
+        turn=turn.start.turn_id,
+        upstream=turn.start.upstream,
+        dialect=turn.start.dialect,
+        route=turn.start.route,
+        mode=turn.start.mode.value,
+        outcome=verdict.outcome.value,
+        reason=verdict.reason.value,
+        codes=[code.value for code in verdict.codes],
+        calls=len(session.turn.agent_calls),
+        frames=tally.frames,
+        bytes_in=tally.bytes_in,
+        bytes_held=session.gate.held_bytes,
+        bytes_injected=tally.bytes_injected,
+        held_s=held,
+    )

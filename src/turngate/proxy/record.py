@@ -1,0 +1,104 @@
+"""What the ledger and the log say of a turn: its evidence as an entry, without any argument value."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from turngate.core.check import CallCheck
+from turngate.core.event import SlotKey
+from turngate.core.session import Session
+from turngate.core.slot import Slot
+from turngate.core.verdict import Outcome
+from turngate.ledger.entry import CallEntry, Delivery, TurnEntry, TurnStart
+
+Digest = Callable[[str, int, str, bytes], str]
+
+
+@dataclass(frozen=True, slots=True)
+class Clock:
+    """Maps the loop's monotonic seconds to wall-clock seconds since the epoch, from one reading of both."""
+
+    offset: float
+
+    @classmethod
+    def now(cls, monotonic: float) -> Clock:
+        """Read the wall clock once; `monotonic` is the loop's time of the same moment."""
+        return cls(time.time() - monotonic)
+
+    def epoch(self, monotonic: float | None) -> float | None:
+        """The wall-clock time of a monotonic moment."""
+        return None if monotonic is None else round(monotonic + self.offset, 6)
+
+
+def turn_entry(
+    start: TurnStart,
+    session: Session,
+    checks: Mapping[SlotKey, CallCheck],
+    clock: Clock,
+    digest: Digest,
+    *,
+    latch: str | None = None,
+    delivery: Delivery = Delivery.NONE,
+) -> TurnEntry:
+    """The entry of a turn that has its verdict."""
+    verdict, turn, tally, gate = session.verdict, session.turn, session.tally, session.gate
+    reasons = [choice.reason for choice in turn.choices.values() if choice.reason is not None]
+    released = verdict is not None and verdict.outcome is Outcome.RELEASED
+    return TurnEntry(
+        turn_id=start.turn_id,
+        tenant=start.tenant,
+        actor=start.actor,
+        route=start.route,
+        upstream=start.upstream,
+        dialect=start.dialect,
+        model=turn.model or start.model,
+        streamed=start.streamed,
+        started_at=start.started_at,
+        mode=start.mode,
+        response_id=turn.response_id,
+        first_event_at=clock.epoch(tally.first_at),
+        last_event_at=clock.epoch(tally.last_at),
+        decided_at=clock.epoch(tally.decided_at),
+        terminal_event=turn.terminal or turn.end_reason or None,
+        terminal_reason=reasons[0] if len(set(reasons)) == 1 else ",".join(reasons) or None,
+        outcome=verdict.outcome if verdict is not None else None,
+        reason=verdict.reason if verdict is not None else None,
+        findings=verdict.findings if verdict is not None else (),
+        codes=verdict.codes if verdict is not None else (),
+        latch=latch,
+        events=tally.frames,
+        bytes_in=tally.bytes_in,
+        bytes_held=gate.held_bytes,
+        bytes_injected=tally.bytes_injected,
+        sha256=gate.digest() if released else None,
+        delivery=delivery,
+        calls=tuple(_call(start.turn_id, slot, checks, clock, digest) for slot in turn.slots.values()),
+    )
+
+
+def _call(
+    turn_id: str, slot: Slot, checks: Mapping[SlotKey, CallCheck], clock: Clock, digest: Digest
+) -> CallEntry:
+    key = "/".join(str(part) for part in slot.key[1:]) or str(slot.key[0])
+    arguments = slot.arguments.encode("utf-8", "surrogatepass")
+    check = checks.get(slot.key, CallCheck())
+    return CallEntry(
+        choice=slot.choice,
+        slot=key,
+        call_id=slot.call_id,
+        tool=slot.name,
+        kind=slot.kind,
+        runs_on=slot.runs_on,
+        fragments=len(slot.pieces),
+        argument_bytes=len(arguments),
+        argument_hmac=digest(turn_id, slot.choice, key, arguments),
+        parse=check.parse,
+        schema=check.schema,
+        schema_digest=check.schema_digest,
+        first_event_at=clock.epoch(slot.first_at or None),
+        last_event_at=clock.epoch(slot.last_at or None),
+        terminal_event=slot.terminal,
+        state=slot.state,
+    )

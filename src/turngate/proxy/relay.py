@@ -1,0 +1,302 @@
+"""Carry one request to its upstream and its reply back. The only interpreter of the core's actions.
+
+One loop, no task, timer or lock per event: the upstream's `receive` is the only thing that is awaited while a reply runs, and
+whatever else can happen (the client leaves, an operator stops the turn, a deadline comes) wakes it. An exception anywhere
+ends the request, and the bytes that its session holds die with it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from turngate.core.action import Action, Block, Decide, Finish, Forward, Inject, Release
+from turngate.core.body import BodyFramer
+from turngate.core.finding import Code, Finding
+from turngate.core.gate import GateState
+from turngate.core.policy import Mode
+from turngate.core.session import HeldBudget, Session
+from turngate.core.sse import SSEFramer
+from turngate.core.verdict import Outcome, Reason
+from turngate.dialects import Dialect
+from turngate.errors import LedgerUnavailableError
+from turngate.ledger.entry import Delivery, TurnEntry, TurnStart
+from turngate.ledger.store import Ledger, Refusal
+from turngate.proxy.record import Clock, turn_entry
+from turngate.proxy.reply import Reply
+from turngate.proxy.route import Route
+from turngate.rules import Judgement, Traits
+from turngate.transport import BodyEnd, UpstreamResponse
+from turngate.transport.head import EndReason
+
+SSE = "text/event-stream"
+JSON = "application/json"
+
+HEAD_GRACE_S = 0.25
+"""How long a silent upstream delays the head of the reply: a refused turn can still be an HTTP error that long, and
+no client's patience for headers is anywhere near it."""
+
+LINGER_S = 1.0
+"""How long a decided turn's upstream may take to end its body, so that the connection can serve another request."""
+
+
+@dataclass(frozen=True, slots=True)
+class UnrecordedReceipt:
+    """Stands for a ledger's receipt where the operator allows releases that could not be recorded."""
+
+    turn_id: str
+
+
+@dataclass(slots=True)
+class Judging:
+    """What every turn of a process shares."""
+
+    ledger: Ledger
+    budget: HeldBudget
+    pinned: Mapping[str, Any] = field(default_factory=dict)
+    release_without_record: bool = False
+    live: dict[str, TurnRelay] = field(default_factory=dict)
+    """The turns under way, by id: what an operator or a shutdown can stop."""
+
+
+@dataclass(frozen=True, slots=True)
+class Stop:
+    """A reason from outside to end a turn."""
+
+    outcome: Outcome
+    reason: Reason
+    finding: Finding
+
+
+class TurnRelay:
+    """One judged reply between its upstream and its client."""
+
+    def __init__(
+        self, judging: Judging, route: Route, dialect: Dialect, start: TurnStart, request_body: bytes
+    ) -> None:
+        self.dialect = dialect
+        self.gone = False
+        """Whether the client has left."""
+        self.session: Session | None = None
+        """The turn, once its reply has begun."""
+        self._judging = judging
+        self._policy = route.upstream.policy
+        self._tools = dialect.toolset(request_body)
+        self.start = replace(start, model=self._tools.model, streamed=self._tools.streamed)
+        self._loop = asyncio.get_running_loop()
+        self._clock = Clock.now(self._loop.time())
+        self._response: UpstreamResponse | None = None
+        self._reply: Reply | None = None
+        self._stop: Stop | None = None
+        self._timer: asyncio.TimerHandle | None = None
+        self._held = False
+        self._head_due = 0.0
+        self._over = False
+        self._judgement: Judgement | None = None
+
+    # What the outside tells.
+
+    def leave(self) -> None:
+        """The client has gone: nothing more is written, and the upstream is cancelled."""
+        if self._reply is None or not self._reply.ended:
+            self.gone = True
+            self._wake()
+
+    def stop(self, stop: Stop) -> None:
+        """End the turn at once: an operator, a shutdown."""
+        self._stop = self._stop or stop
+        self._wake()
+
+    def _wake(self) -> None:
+        if self._response is not None:
+            self._response.wake()
+
+    # The loop.
+
+    async def run(self, response: UpstreamResponse, reply: Reply, *, streamed: bool) -> None:
+        """Judge the reply and carry it to the client."""
+        self._response, self._reply = response, reply
+        session = self.session = self._new_session(streamed=streamed)
+        self._judging.live[self.start.turn_id] = self
+        self._head_due = self._loop.time() + HEAD_GRACE_S
+        timer = self._loop.call_at(self._head_due, response.wake) if streamed else None
+        try:
+            while not reply.ended:
+                received = await response.receive()
+                await self._step(session, received, reply, streamed=streamed)
+        finally:
+            self._judging.live.pop(self.start.turn_id, None)
+            session.close()
+            for pending in (timer, self._timer):
+                if pending is not None:
+                    pending.cancel()
+            if reply.ended and session.gate.state is GateState.RELEASED and not self._over:
+                await self._linger(response)
+            response.close()
+
+    async def _step(
+        self, session: Session, received: bytes | BodyEnd, reply: Reply, *, streamed: bool
+    ) -> None:
+        now = self._loop.time()
+        if isinstance(received, BodyEnd):
+            self._over = True
+            # A body that is one JSON document proves its own end; a stream that ends with its connection does not.
+            clean = received.how is EndReason.COMPLETE or (received.clean and not streamed)
+            actions = session.receive_eof(now, clean=clean, how=received.how)
+            await self._carry_out(session, actions, reply)
+            if not reply.ended:
+                await self._end_as(received, reply)
+            return
+        if received:
+            actions = session.receive_data(received, now)
+        elif self.gone or self._stop is not None:
+            await self._end_from_outside(session, reply, now)
+            return
+        else:
+            actions = session.tick(now)
+            if streamed and now >= self._head_due and not session.gate.held_frames:
+                await reply.start()
+        if actions:
+            await self._carry_out(session, actions, reply)
+        if session.gate.state is GateState.HOLDING:
+            self._arm(session, now)
+
+    def _new_session(self, *, streamed: bool) -> Session:
+        limits = self._policy.limits
+        decoder = self.dialect.decoder(self._tools, self._policy, streamed=streamed)
+        traits = Traits(decoder.sentinel_optional, self.dialect.named_choice_ends_naturally)
+        judgement = self._judgement = Judgement(self._tools, traits, limits, self._judging.pinned)
+        return Session(
+            self.start.turn_id,
+            framer=SSEFramer(limits.frame_bytes) if streamed else BodyFramer(limits.frame_bytes),
+            decoder=decoder,
+            judge=judgement,
+            policy=self._policy,
+            budget=self._judging.budget,
+        )
+
+    def _arm(self, session: Session, now: float) -> None:
+        """Have the loop woken at the session's deadline. One timer, re-armed only when it has fired too early or never."""
+        if not self._held:
+            self._held = True
+            self._judging.ledger.hold(self.start)
+        deadline = session.deadline
+        if deadline is None or self._response is None:
+            return
+        timer = self._timer
+        if timer is not None and not timer.cancelled() and now < timer.when() <= deadline:
+            return
+        if timer is not None:
+            timer.cancel()
+        self._timer = self._loop.call_at(deadline, self._response.wake)
+
+    async def _linger(self, response: UpstreamResponse) -> None:
+        """Let the upstream end its body after the verdict, so that its connection can be kept."""
+        until = self._loop.time() + LINGER_S
+        timer = self._loop.call_at(until, response.wake)
+        try:
+            while not isinstance(await response.receive(), BodyEnd):
+                if self._loop.time() >= until:
+                    break
+        finally:
+            timer.cancel()
+
+    # The interpreter.
+
+    async def _carry_out(self, session: Session, actions: list[Action], reply: Reply) -> None:
+        for action in actions:
+            match action:
+                case Forward(data) | Inject(data):
+                    await reply.write(data)
+                case Decide():
+                    await self._decide(session, reply)
+                case Release(data):
+                    await reply.end(data)
+                    self._confirm(Delivery.UNKNOWN if self.gone else Delivery.SENT)
+                case Block():
+                    await self._block(session, action, reply)
+                case Finish(clean=clean):
+                    self._judging.ledger.submit(self._entry(session))
+                    if clean:
+                        await reply.end()
+
+    async def _decide(self, session: Session, reply: Reply) -> None:
+        """Record the release, durably, and only then hand the held bytes out."""
+        ledger = self._judging.ledger
+        if self._policy.mode is Mode.OBSERVE:
+            ledger.submit(self._entry(session))
+            return
+        if self.gone or self._stop is not None:
+            await self._end_from_outside(session, reply, self._loop.time())
+            return
+        try:
+            answer = await ledger.release(self._entry(session, delivery=Delivery.PENDING))
+        except LedgerUnavailableError:
+            if self._judging.release_without_record:
+                await self._carry_out(session, session.release(UnrecordedReceipt(self.start.turn_id)), reply)
+            else:
+                message = "the ledger did not record the release in time"
+                await self._refuse(
+                    session, reply, Reason.LEDGER_UNAVAILABLE, Code.LEDGER_UNAVAILABLE, message
+                )
+            return
+        if isinstance(answer, Refusal):
+            await self._refuse(session, reply, answer.reason, answer.code, "the ledger refused the release")
+        else:
+            await self._carry_out(session, session.release(answer), reply)
+
+    async def _refuse(self, session: Session, reply: Reply, reason: Reason, code: Code, message: str) -> None:
+        actions = session.refuse(reason, Finding(code, message), self._loop.time())
+        await self._carry_out(session, actions, reply)
+
+    async def _block(self, session: Session, action: Block, reply: Reply) -> None:
+        if self._policy.mode is Mode.OBSERVE:
+            self._judging.ledger.submit(self._entry(session))
+            return
+        await self._record_block(session)
+        if self.gone:
+            return
+        if reply.started:
+            await reply.end(action.stream)
+        else:
+            headers = [(b"content-type", b"application/json"), *self._told()]
+            await reply.whole(400, headers, action.body)
+
+    async def _record_block(self, session: Session) -> None:
+        """A block stands whether or not it can be recorded; the counters say when it could not."""
+        try:
+            await self._judging.ledger.record(self._entry(session))
+        except LedgerUnavailableError:
+            self._judging.ledger.counters.failed += 1
+
+    async def _end_from_outside(self, session: Session, reply: Reply, now: float) -> None:
+        stop = self._stop
+        if stop is None:
+            actions = session.abandon(now)
+        else:
+            actions = session.stop(stop.outcome, stop.reason, stop.finding, now)
+        await self._carry_out(session, actions, reply)
+        if not reply.ended:
+            reply.cut()
+        if self._response is not None:
+            self._response.abort()
+
+    async def _end_as(self, end: BodyEnd, reply: Reply) -> None:
+        """End a reply that was forwarded whole the way its upstream ended."""
+        if end.clean:
+            await reply.end()
+        else:
+            reply.cut()
+
+    def _told(self) -> list[tuple[bytes, bytes]]:
+        return [(b"x-should-retry", b"false"), (b"x-turngate-turn", self.start.turn_id.encode())]
+
+    def _confirm(self, delivery: Delivery) -> None:
+        self._judging.ledger.confirm_delivery(self.start.turn_id, delivery)
+
+    def _entry(self, session: Session, *, delivery: Delivery = Delivery.NONE) -> TurnEntry:
+        checks = self._judgement.checks if self._judgement is not None else {}
+        digest = self._judging.ledger.argument_digest
+        return turn_entry(self.start, session, checks, self._clock, digest, delivery=delivery)

@@ -1,0 +1,69 @@
+"""The client's side of one reply, written through raw ASGI messages.
+
+The head goes out with the first byte that there is to send, so that a turn which is refused before it can still be an HTTP
+error; and at once when the upstream is silent, so that a client's wait for headers is not felt. After that only bytes go
+out, and one end: clean, or an abort where the upstream was cut, because a clean end would be a lie.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, MutableMapping
+from typing import Any
+
+Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
+Headers = list[tuple[bytes, bytes]]
+
+
+class Reply:
+    """One reply to one request. `abort` drops the connection without ending the body."""
+
+    __slots__ = ("_abort", "_headers", "_send", "_status", "bytes_out", "ended", "started")
+
+    def __init__(self, send: Send, abort: Callable[[], None]) -> None:
+        self._send = send
+        self._abort = abort
+        self._status = 502
+        self._headers: Headers = []
+        self.started = False
+        self.ended = False
+        self.bytes_out = 0
+
+    def prepare(self, status: int, headers: Headers) -> None:
+        """Set the head that goes out with the first byte."""
+        self._status, self._headers = status, headers
+
+    async def start(self) -> None:
+        """Send the head now, unless it is out already."""
+        if not self.started:
+            self.started = True
+            await self._send(
+                {"type": "http.response.start", "status": self._status, "headers": self._headers}
+            )
+
+    async def write(self, data: bytes) -> None:
+        """Send bytes; waits while the client reads too slowly."""
+        if not self.started:
+            await self.start()
+        self.bytes_out += len(data)
+        await self._send({"type": "http.response.body", "body": data, "more_body": True})
+
+    async def end(self, data: bytes = b"") -> None:
+        """Send the last bytes and a clean end."""
+        if self.ended:
+            return
+        if not self.started:
+            await self.start()
+        self.ended = True
+        self.bytes_out += len(data)
+        await self._send({"type": "http.response.body", "body": data, "more_body": False})
+
+    async def whole(self, status: int, headers: Headers, body: bytes) -> None:
+        """Send one complete reply of our own, in place of whatever was prepared."""
+        self.prepare(status, [*headers, (b"content-length", b"%d" % len(body))])
+        await self.end(body)
+
+    def cut(self) -> None:
+        """End the reply as a cut."""
+        if not self.ended:
+            self.ended = True
+            self._abort()

@@ -1,0 +1,38 @@
+"""Where a request goes: `/NAME/...` to the upstream of that name, a bare `/v1/...` to the default one.
+
+The rest of the target is kept byte for byte and appended to the upstream's base path; nothing of a request ever picks the
+origin. The dialect is chosen from the decoded path, because that is what a provider's own router sees.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from urllib.parse import unquote_to_bytes
+
+from turngate.config import UpstreamConfig
+
+
+@dataclass(frozen=True, slots=True)
+class Route:
+    """One request's way to its upstream."""
+
+    upstream: UpstreamConfig
+    target: bytes
+    """What is sent upstream: path and query, as bytes."""
+    path: str
+    """The decoded path behind the upstream's name, without the query: what a dialect claims, and what is recorded."""
+
+
+def find_route(target: bytes, upstreams: Mapping[str, UpstreamConfig], default: str) -> Route | None:
+    """The route of a request target in origin form; None if it names no upstream."""
+    raw_path, mark, query = target.partition(b"?")
+    name, slash, _ = raw_path[1:].partition(b"/")
+    upstream = upstreams.get(name.decode("ascii", "replace")) if slash else None
+    rest = raw_path[1 + len(name) :]
+    if upstream is None:
+        if name != b"v1" or not slash:
+            return None
+        upstream, rest = upstreams[default], raw_path
+    path = unquote_to_bytes(rest).decode("utf-8", "replace")
+    return Route(upstream, upstream.base_path + rest + mark + query, path)

@@ -1,0 +1,178 @@
+"""Compose the gate and run it until a signal.
+
+Order matters: the ledger opens before the listener, so that nothing is accepted that could not be recorded; on SIGTERM readiness
+fails first, then the listener closes, turns under way get `drain_s` to finish, and the rest end with a truthful error. A second
+signal ends the process at once.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import signal
+from collections.abc import AsyncIterator, Callable, Iterator
+from dataclasses import replace
+from typing import Any
+
+import structlog
+import uvicorn
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import JSONResponse
+from starlette.routing import Route as Endpoint
+
+from turngate import __version__
+from turngate.config import Config, UpstreamConfig
+from turngate.core.session import HeldBudget
+from turngate.demo.provider import serve_demo
+from turngate.ledger.location import sqlite_path
+from turngate.ledger.sqlite import SQLiteLedger
+from turngate.ledger.store import Ledger
+from turngate.log import configure
+from turngate.proxy.app import Gate
+from turngate.proxy.front import FrontProtocol, front_protocol
+from turngate.proxy.relay import Judging
+from turngate.transport import Origin, Upstream, open_upstream
+
+_log = structlog.get_logger("turngate")
+
+
+class GateServer(uvicorn.Server):
+    """uvicorn's server with our way to stop: drain to a limit, then end the rest truthfully."""
+
+    def __init__(self, config: uvicorn.Config, gate: Gate) -> None:
+        super().__init__(config)
+        self._gate = gate
+        self._stops: asyncio.TimerHandle | None = None
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        """Take SIGINT and SIGTERM through the loop, so that a stop never interrupts a transaction."""
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGINT, signal.SIGTERM):
+            loop.add_signal_handler(number, self._stop)
+        try:
+            yield
+        finally:
+            for number in (signal.SIGINT, signal.SIGTERM):
+                loop.remove_signal_handler(number)
+
+    def _stop(self) -> None:
+        if self.should_exit:
+            self.force_exit = True
+            self._gate.stop_all()
+            return
+        self.should_exit = True
+        drain = self._gate.config.server.drain_s
+        _log.info("stopping", under_way=len(self._gate.judging.live), drain_s=drain)
+        self._stops = asyncio.get_running_loop().call_later(drain, self._gate.stop_all)
+
+
+def health_app(ready: Callable[[], bool], status: Callable[[], dict[str, Any]]) -> Starlette:
+    """Our own endpoints on the proxy's listener: is the process alive, and does it take turns."""
+
+    async def health(_request: Request) -> JSONResponse:
+        return JSONResponse({"status": "ok", "version": __version__})
+
+    async def readiness(_request: Request) -> JSONResponse:
+        is_ready = ready()
+        return JSONResponse({"ready": is_ready, **status()}, status_code=200 if is_ready else 503)
+
+    return Starlette(
+        routes=[
+            Endpoint("/turngate/health", health, methods=["GET"]),
+            Endpoint("/turngate/ready", readiness, methods=["GET"]),
+        ]
+    )
+
+
+@contextlib.asynccontextmanager
+async def open_ledger(config: Config) -> AsyncIterator[Ledger]:
+    """The configured ledger, open."""
+    path = sqlite_path(config.ledger.url)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    ledger = SQLiteLedger(path, timeout_s=config.ledger.timeout_s)
+    await ledger.open()
+    try:
+        yield ledger
+    finally:
+        await ledger.close()
+
+
+@contextlib.asynccontextmanager
+async def open_gate(config: Config) -> AsyncIterator[Gate]:
+    """The application with everything it needs: ledger, upstream clients, the demo provider."""
+    async with contextlib.AsyncExitStack() as stack:
+        ledger = await stack.enter_async_context(open_ledger(config))
+        upstreams: dict[str, UpstreamConfig] = {}
+        for name, upstream in config.upstreams.items():
+            if upstream.is_demo:
+                port = await stack.enter_async_context(serve_demo())
+                upstreams[name] = replace(upstream, origin=Origin("http", "127.0.0.1", port))
+            else:
+                upstreams[name] = upstream
+        config = replace(config, upstreams=upstreams)
+        clients: dict[str, Upstream] = {}
+        for name, upstream in upstreams.items():
+            clients[name] = open_upstream(upstream.settings)
+            stack.push_async_callback(clients[name].aclose)
+        judging = Judging(
+            ledger,
+            HeldBudget(config.server.held_bytes),
+            config.schemas,
+            release_without_record=config.ledger.release_without_record,
+        )
+        gate = Gate(config, judging, clients, own=_no_endpoints)
+        yield gate
+
+
+async def _no_endpoints(scope: Any, receive: Any, send: Any) -> None:
+    raise RuntimeError("the gate's own endpoints are not attached")
+
+
+def gate_server(gate: Gate) -> GateServer:
+    """A server for the gate, not started yet."""
+    config = gate.config.server
+    protocol: type[FrontProtocol] = front_protocol(config.front_limits)
+    settings = uvicorn.Config(
+        gate,  # type: ignore[arg-type]
+        host=config.host,
+        port=config.port,
+        http=protocol,
+        ws="none",
+        lifespan="off",
+        interface="asgi3",
+        log_config=None,
+        access_log=False,
+        server_header=False,
+        date_header=True,
+        proxy_headers=False,
+        timeout_keep_alive=config.keep_alive_s,
+        # After the drain every turn has been told; this only bounds clients that do not read their end.
+        timeout_graceful_shutdown=int(config.drain_s) + 5,
+        ssl_certfile=config.tls_cert,
+        ssl_keyfile=config.tls_key,
+    )
+    server = GateServer(settings, gate)
+    gate.own = health_app(
+        lambda: server.started and not server.should_exit,
+        lambda: {"turns_under_way": len(gate.judging.live), "held_bytes": gate.judging.budget.used},
+    )
+    return server
+
+
+async def run(config: Config, announce: Callable[[Config], None] | None = None) -> None:
+    """Serve until a signal."""
+    async with open_gate(config) as gate:
+        server = gate_server(gate)
+        if announce is not None:
+            announce(gate.config)
+        await server.serve()
+
+
+def serve(config: Config, announce: Callable[[Config], None] | None = None) -> None:
+    """Run the gate in this process until a signal."""
+    configure(config.log)
+    loop_factory = uvicorn.Config(lambda: None, loop="auto").get_loop_factory()
+    with asyncio.Runner(loop_factory=loop_factory) as runner:
+        runner.run(run(config, announce))
