@@ -124,13 +124,10 @@ class SQLiteDatabase:
 
     def apply(self, write: Write) -> int | Refusal:
         """Carry out one write inside the transaction, all of it or nothing; returns the entry's number."""
-        head = self._head
-        try:
-            with self.connection:
-                answer = self._apply(write)
-        except BaseException:
-            self._head = head
-            raise
+        with (
+            self.connection
+        ):  # a savepoint: what fails is undone, and `_append` moves the head only at its end
+            answer = self._apply(write)
         return answer
 
     def _apply(self, write: Write) -> int | Refusal:
