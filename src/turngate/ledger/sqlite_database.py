@@ -124,11 +124,10 @@ class SQLiteDatabase:
 
     def apply(self, write: Write) -> int | Refusal:
         """Carry out one write inside the transaction, all of it or nothing; returns the entry's number."""
-        with (
-            self.connection
-        ):  # a savepoint: what fails is undone, and `_append` moves the head only at its end
+        # A savepoint: what fails is undone, and `_append` moves the head only at its end.
+        with self.connection:
             answer = self._apply(write)
-        return answer
+        return answer  # noqa: RET504 -- inside the block mypy sees a path without a return
 
     def _apply(self, write: Write) -> int | Refusal:
         state = self.connection.execute(STATEMENTS["read_turn_state"], {"turn_id": write.turn_id}).fetchone()
