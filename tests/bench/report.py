@@ -192,13 +192,15 @@ FLOORS = (
 )  # fmt: skip
 
 
-def floors(results: Results) -> list[tuple[str, float, bool]]:
-    """(promise, figure, kept) for each floor whose figures are in the run."""
+def floors(results: Results) -> list[tuple[str, float | None, bool]]:
+    """(promise, figure, kept) for each floor whose phase ran. A figure that could not be had (turngate did not start, or
+    there is no nginx to compare with) keeps no promise.
+    """
     found = []
     for floor in FLOORS:
-        figure = floor.figure(results.get(floor.phase, {}))
-        if figure is not None:
-            found.append((floor.promise, figure, floor.holds(figure)))
+        if floor.phase in results:
+            figure = floor.figure(results[floor.phase])
+            found.append((floor.promise, figure, figure is not None and floor.holds(figure)))
     return found
 
 

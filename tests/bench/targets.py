@@ -87,7 +87,7 @@ listen = "127.0.0.1:$port"
 url = "sqlite:///$directory/ledger.db"
 
 [upstreams.provider]
-base_url = "http://127.0.0.1:$provider_port/v1"
+base_url = "http://127.0.0.1:$provider_port"
 preset = "strict"
 """
 

@@ -180,7 +180,11 @@ def test_floors_are_judged_by_the_figures_of_the_run() -> None:
 
     assert [kept for _, _, kept in report.floors(results(50_000))] == [True]
     assert [kept for _, _, kept in report.floors(results(30_000))] == [False]
-    assert report.floors({"burst": {"nginx": {"events_per_s": 1.0}}}) == []
+    assert report.floors({"probe": {"turngate": {}}}) == []
+
+
+def test_a_floor_without_a_figure_is_not_kept() -> None:
+    assert [(figure, kept) for _, figure, kept in report.floors({"burst": {"direct": {}}})] == [(None, False)]
 
 
 def test_repetitions_give_medians_but_faults_add_up() -> None:
