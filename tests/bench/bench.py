@@ -94,7 +94,7 @@ def pick(text: str, choice: Mapping[str, Named]) -> list[tuple[str, Named]]:
 
 def measure(plan: Plan) -> report.Results:
     """Run every phase on every target, ``reps`` times over, and return the medians."""
-    seen: dict[str, dict[str, list[Figures]]] = defaultdict(lambda: defaultdict(list))
+    seen: dict[str, dict[str, list[Figures]]] = {phase.name: defaultdict(list) for phase in plan.phases}
     with ExitStack() as stack:
         directory = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="turngate-bench-")))
         native.build(directory)
