@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.ledger.turns import blocked, passed, released, sql, started
+from turngate.core.verdict import Outcome, Reason
 from turngate.errors import LedgerCorruptError, LedgerError
 from turngate.ledger.chain import GENESIS, Checkpoint, link_hash
-from turngate.ledger.entry import Outcome, Reason, TurnEntry
+from turngate.ledger.entry import TurnEntry
 from turngate.ledger.reader import LedgerReader, TurnFilter
 from turngate.ledger.sqlite import SQLiteLedger
 

@@ -15,8 +15,11 @@ import pytest
 
 from tests.ledger.turns import blocked, passed, released, sql, started
 from turngate.core.finding import Code
+from turngate.core.policy import Mode
+from turngate.core.slot import SlotState
+from turngate.core.verdict import Outcome, Reason
 from turngate.errors import LedgerUnavailableError, MisuseError
-from turngate.ledger.entry import CallEntry, CallState, Delivery, Mode, Outcome, Reason, TurnEntry
+from turngate.ledger.entry import CallEntry, Delivery, TurnEntry
 from turngate.ledger.reader import LedgerReader
 from turngate.ledger.sqlite import SQLiteLedger
 from turngate.ledger.store import LedgerCounters, Receipt, Refusal
@@ -279,7 +282,7 @@ def hooked(ledger: SQLiteLedger) -> apsw.Connection:
 
 
 async def test_one_entry_that_contradicts_itself_does_not_fail_its_neighbours(path: Path) -> None:
-    twice = CallEntry(choice=0, slot="0", state=CallState.RELEASED)
+    twice = CallEntry(choice=0, slot="0", state=SlotState.RELEASED)
     async with running(path) as ledger:
         good, bad, other = released(), released(calls=(twice, twice)), released()
         answers = await asyncio.gather(*map(ledger.release, (good, bad, other)), return_exceptions=True)
@@ -340,7 +343,7 @@ async def test_a_release_that_timed_out_ends_as_blocked_though_its_commit_succee
         Reason.LEDGER_UNAVAILABLE,
         Delivery.NONE,
     )
-    assert {call.state for call in turn.calls} == {CallState.BLOCKED}
+    assert {call.state for call in turn.calls} == {SlotState.BLOCKED}
     assert sql(path, "SELECT kind FROM entries ORDER BY seq DESC LIMIT 2") == [("withdrawn",), ("decided",)]
     assert sound(path)
 
@@ -488,7 +491,7 @@ async def test_an_argument_value_is_in_none_of_the_files_and_can_still_be_tested
             tool="pay",
             argument_bytes=len(canary),
             argument_hmac=digest,
-            state=CallState.RELEASED,
+            state=SlotState.RELEASED,
         )
         ledger.hold(start)
         await ledger.release(released(start, calls=(call,)))

@@ -11,9 +11,10 @@ import apsw
 import pytest
 
 from tests.ledger.turns import released, sql, started, tamper
+from turngate.core.verdict import Outcome, Reason
 from turngate.errors import LedgerCorruptError, LedgerError, LedgerUnavailableError
 from turngate.ledger.digest import create_key
-from turngate.ledger.entry import Delivery, Outcome, Reason, canonical
+from turngate.ledger.entry import Delivery, canonical
 from turngate.ledger.location import key_path
 from turngate.ledger.reader import LedgerReader
 from turngate.ledger.sqlite_database import SQLiteDatabase, Write, check_sqlite_version

@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import apsw
 
-from turngate.ledger.entry import CallEntry, CallState, Delivery, Outcome, Reason, TurnEntry, TurnStart
+from turngate.core.slot import SlotState
+from turngate.core.verdict import Outcome, Reason
+from turngate.ledger.entry import CallEntry, Delivery, TurnEntry, TurnStart
 from turngate.ledger.turn_id import new_turn_id
 
 if TYPE_CHECKING:
@@ -35,7 +37,7 @@ def released(start: TurnStart | None = None, **fields: Any) -> TurnEntry:
     start = start or started()
     known = {name: getattr(start, name) for name in TurnStart.__dataclass_fields__}
     calls = tuple(
-        CallEntry(choice=0, slot=slot, call_id=f"call_{slot}", tool=tool, state=CallState.RELEASED)
+        CallEntry(choice=0, slot=slot, call_id=f"call_{slot}", tool=tool, state=SlotState.RELEASED)
         for slot, tool in (("0", "read_file"), ("1", "send_mail"))
     )
     decision = {

@@ -20,9 +20,9 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from turngate.core.verdict import Outcome, Reason
 from turngate.errors import TurngateError
 from turngate.ledger.chain import Checkpoint
-from turngate.ledger.entry import Outcome, Reason
 from turngate.ledger.location import sqlite_path
 from turngate.ledger.reader import LedgerReader, TurnFilter
 

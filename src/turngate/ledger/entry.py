@@ -13,43 +13,12 @@ from dataclasses import dataclass
 
 import msgspec
 
+from turngate.core.check import ParseResult, SchemaResult
+from turngate.core.event import RunsOn
 from turngate.core.finding import Code, Finding
-
-
-class Mode(enum.StrEnum):
-    """Whether the gate holds and blocks, or only judges and records."""
-
-    ENFORCE = "enforce"
-    OBSERVE = "observe"
-
-
-class Outcome(enum.StrEnum):
-    """How a turn ended; every one of them is terminal."""
-
-    RELEASED = "released"
-    BLOCKED = "blocked"
-    CANCELLED = "cancelled"
-    PASSED = "passed"
-
-
-class Reason(enum.StrEnum):
-    """Why a turn ended so."""
-
-    VALID = "valid"
-    INVALID = "invalid"
-    TRUNCATED_BY_LIMIT = "truncated_by_limit"
-    TRUNCATED_BY_TRANSPORT = "truncated_by_transport"
-    REFUSED_BY_PROVIDER = "refused_by_provider"
-    UPSTREAM_ERROR = "upstream_error"
-    DENIED_BY_POLICY = "denied_by_policy"
-    CONFIRMATION_EXPIRED = "confirmation_expired"
-    STOPPED_BY_OPERATOR = "stopped_by_operator"
-    CANCELLED_BY_CLIENT = "cancelled_by_client"
-    SUPERSEDED = "superseded"
-    DUPLICATE_DELIVERY = "duplicate_delivery"
-    LEDGER_UNAVAILABLE = "ledger_unavailable"
-    SHUTDOWN = "shutdown"
-    RESTART = "restart"
+from turngate.core.policy import Mode
+from turngate.core.slot import SlotState
+from turngate.core.verdict import Outcome, Reason
 
 
 class Delivery(enum.StrEnum):
@@ -63,44 +32,6 @@ class Delivery(enum.StrEnum):
     """The last released byte was handed to the client's socket."""
     UNKNOWN = "unknown"
     """Released, but the client or this process went away before the write was confirmed."""
-
-
-class CallState(enum.StrEnum):
-    """How far a call came; the last three are terminal."""
-
-    ABSENT = "absent"
-    COLLECTING = "collecting"
-    TERMINAL = "terminal"
-    VALIDATED = "validated"
-    RELEASED = "released"
-    BLOCKED = "blocked"
-    CANCELLED = "cancelled"
-
-
-class RunsOn(enum.StrEnum):
-    """Who executes the call."""
-
-    AGENT = "agent"
-    PROVIDER = "provider"
-
-
-class ParseResult(enum.StrEnum):
-    """What strict JSON reading said of the arguments."""
-
-    OK = "ok"
-    EMPTY = "empty"
-    INVALID = "invalid"
-    NOT_JSON = "not_json"
-    SKIPPED = "skipped"
-
-
-class SchemaResult(enum.StrEnum):
-    """What the tool's schema said of the arguments."""
-
-    VALID = "valid"
-    INVALID = "invalid"
-    NONE = "none"
-    SKIPPED = "skipped"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -122,7 +53,7 @@ class CallEntry:
     first_event_at: float | None = None
     last_event_at: float | None = None
     terminal_event: str | None = None
-    state: CallState = CallState.ABSENT
+    state: SlotState = SlotState.ABSENT
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -12,10 +12,11 @@ from typing import TYPE_CHECKING, Self
 
 import apsw
 
+from turngate.core.verdict import Outcome, Reason
 from turngate.errors import LedgerCorruptError, LedgerError
 from turngate.ledger.chain import GENESIS, Checkpoint, Link
 from turngate.ledger.digest import CallKey, keyed_digest, load_key
-from turngate.ledger.entry import Delivery, Outcome, Reason, TurnEntry, turn_from
+from turngate.ledger.entry import Delivery, TurnEntry, turn_from
 from turngate.ledger.location import key_path
 from turngate.ledger.sqlite_database import STATEMENTS, as_ledger_error
 from turngate.ledger.verify import VerifyReport, verify_ledger

@@ -18,9 +18,12 @@ from typing import TYPE_CHECKING, Final
 import apsw
 
 from turngate.core.finding import Code
+from turngate.core.policy import Mode
+from turngate.core.slot import SlotState
+from turngate.core.verdict import Outcome, Reason
 from turngate.errors import LedgerError, LedgerUnavailableError, MisuseError
 from turngate.ledger.digest import CallKey, keyed_digest
-from turngate.ledger.entry import CallState, Delivery, Mode, Outcome, Reason, canonical
+from turngate.ledger.entry import Delivery, canonical
 from turngate.ledger.sqlite_database import DeliveryNote, SQLiteDatabase, Write, as_ledger_error
 from turngate.ledger.store import LedgerCounters, Receipt, Refusal, issue_receipt
 
@@ -130,7 +133,7 @@ class SQLiteLedger:
         the ledger ends up saying what happened: nothing was released.
         """
         calls = tuple(
-            dataclasses.replace(call, state=CallState(outcome)) if call.state is CallState.RELEASED else call
+            dataclasses.replace(call, state=SlotState(outcome)) if call.state is SlotState.RELEASED else call
             for call in entry.calls
         )
         codes = (*entry.codes, Code.LEDGER_UNAVAILABLE) if outcome is Outcome.BLOCKED else entry.codes

@@ -18,10 +18,11 @@ import apsw
 
 from turngate import failpoint
 from turngate.core.finding import Code
+from turngate.core.verdict import Outcome, Reason
 from turngate.errors import LedgerCorruptError, LedgerError, LedgerUnavailableError
 from turngate.ledger.chain import GENESIS, Link, link_hash
 from turngate.ledger.digest import create_key, key_id, load_key
-from turngate.ledger.entry import Delivery, Outcome, Reason, canonical, turn_from
+from turngate.ledger.entry import Delivery, canonical, turn_from
 from turngate.ledger.location import key_path, lock_path
 from turngate.ledger.statements import load_statements
 from turngate.ledger.store import Refusal

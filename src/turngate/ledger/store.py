@@ -14,7 +14,8 @@ from turngate.errors import MisuseError
 
 if TYPE_CHECKING:
     from turngate.core.finding import Code
-    from turngate.ledger.entry import Delivery, Reason, TurnEntry, TurnStart
+    from turngate.core.verdict import Reason
+    from turngate.ledger.entry import Delivery, TurnEntry, TurnStart
 
 _SEAL: Final = object()
 

@@ -13,6 +13,8 @@ from turngate.core.slot import Slot
 from turngate.core.verdict import Outcome
 from turngate.ledger.entry import CallEntry, Delivery, TurnEntry, TurnStart
 
+NAME_LIMIT = 256
+
 Digest = Callable[[str, int, str, bytes], str]
 
 
@@ -53,11 +55,11 @@ def turn_entry(
         route=start.route,
         upstream=start.upstream,
         dialect=start.dialect,
-        model=turn.model or start.model,
+        model=_clipped(turn.model or start.model),
         streamed=start.streamed,
         started_at=start.started_at,
         mode=start.mode,
-        response_id=turn.response_id,
+        response_id=_clipped(turn.response_id),
         first_event_at=clock.epoch(tally.first_at),
         last_event_at=clock.epoch(tally.last_at),
         decided_at=clock.epoch(tally.decided_at),
@@ -78,6 +80,11 @@ def turn_entry(
     )
 
 
+def _clipped(text: str | None) -> str | None:
+    """Names of the wire's, short enough for a row: some gateways put kilobytes of state into an id."""
+    return text if text is None or len(text) <= NAME_LIMIT else text[:NAME_LIMIT]
+
+
 def _call(
     turn_id: str, slot: Slot, checks: Mapping[SlotKey, CallCheck], clock: Clock, digest: Digest
 ) -> CallEntry:
@@ -87,8 +94,8 @@ def _call(
     return CallEntry(
         choice=slot.choice,
         slot=key,
-        call_id=slot.call_id,
-        tool=slot.name,
+        call_id=_clipped(slot.call_id),
+        tool=_clipped(slot.name),
         kind=slot.kind,
         runs_on=slot.runs_on,
         fragments=len(slot.pieces),
