@@ -54,7 +54,7 @@ class ToolSchema:
     _judge: Callable[[JsonValue], tuple[Finding, ...]]
 
     def check(self, arguments: JsonValue, *, path: str = "") -> tuple[Finding, ...]:
-        """Judge parsed arguments; no findings means that they are valid. `path` goes into every finding."""
+        """Judge arguments as `read_json` gave them; no findings means valid. `path` goes into every finding."""
         found = self._judge(arguments)
         return tuple(replace(finding, path=path) for finding in found) if found and path else found
 

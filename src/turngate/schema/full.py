@@ -9,8 +9,7 @@ measured).
 
 What remains is work that is finite but long: references that multiply (2^30 evaluations from thirty definitions), and
 a linear engine that takes 0.15 ns for each character and each byte of pattern, which is minutes for a large pattern
-and a large text. Both are bounded before they
-start, and an instance over a bound is refused.
+and a large text. Both are bounded before they start, and an instance over a bound is refused.
 """
 
 from __future__ import annotations
