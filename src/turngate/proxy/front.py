@@ -1,0 +1,408 @@
+"""The hardened HTTP server side: uvicorn's httptools protocol, with what a gate in front of credentials needs besides.
+
+llhttp refuses most ambiguous requests itself (Content-Length with Transfer-Encoding, bare CR, obs-fold, bad chunk sizes).
+What it or uvicorn leaves open was measured with ninety raw requests and slow sockets, and is closed here: one valid Host,
+bounds on head, target and chunk framing, time limits, no upgrade, no trailer among the headers, and nothing served after an
+error. Every refusal is one JSON body and ends the connection.
+
+The public callbacks of the parser do the work. Beyond them this relies on uvicorn's own names; `test_front.py` lists all of
+them and fails when one changes. `data_received` alone is replaced, because uvicorn's answers a parse error in plain text
+even in the middle of a response.
+
+HTTP/1.0 is refused: its responses have no end mark but the close, so a client could not tell a cut from an end.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import enum
+import functools
+import json
+import re
+from collections.abc import Callable, MutableMapping
+from dataclasses import dataclass
+from http import HTTPStatus
+from typing import Any, ClassVar
+
+import httptools
+from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol, RequestResponseCycle
+
+from turngate.proxy.headers import connection_options, misplaced_options
+
+EXTENSION = "turngate.front"
+METHODS = frozenset({b"DELETE", b"GET", b"HEAD", b"OPTIONS", b"PATCH", b"POST", b"PUT"})
+
+_HOST = re.compile(rb"(\[[0-9A-Fa-f:.]{2,45}\]|[A-Za-z0-9._-]{1,253})(:[0-9]{1,5})?")
+_LINE_BYTES = 64
+"""A request line without its target, and the empty line behind the head."""
+_CHUNK_BYTES = 16
+"""A chunk's size line and line ends: as much as Go's reader allows each chunk before it counts an excess."""
+
+
+@dataclass(frozen=True, slots=True)
+class FrontLimits:
+    """Bounds on what a client may send. Sizes in bytes, times in seconds.
+
+    The time that an idle connection is kept is uvicorn's own setting, `timeout_keep_alive`.
+    """
+
+    max_header_bytes: int = 64 * 1024
+    """nginx allows 32 KiB, Go 1 MiB; agents send 1 to 4 KiB, with large cookies or tokens up to 16."""
+    max_headers: int = 128
+    """Apache and Envoy allow 100; official SDKs send 15 to 25."""
+    max_target_bytes: int = 16 * 1024
+    """RFC 9112 section 3 asks for at least 8,000."""
+    max_framing_bytes: int = 16 * 1024
+    """Chunk extensions, padding and trailers of one body: the bound of Go and Node (CVE-2023-39326, CVE-2024-22019)."""
+    max_body_bytes: int = 64 * 1024 * 1024
+    """For a declared Content-Length; twice the largest request that a provider accepts (32 MB)."""
+    max_pipelined: int = 8
+    """Requests waiting behind the one being answered. No official client pipelines at all."""
+    header_timeout_s: float = 30.0
+    """From the connection, or a request's first byte, to the end of its head; drip-feeding does not extend it."""
+    body_timeout_s: float = 30.0
+    """The longest silence inside a body."""
+    linger_s: float = 2.0
+    """How long a refused client may go on sending, so that it reads the refusal and not a reset (RFC 9112 section 9.6)."""
+    write_high_water: int = 64 * 1024
+    """Bytes buffered for a slow reader before `send` waits."""
+
+
+@dataclass(frozen=True, slots=True)
+class FrontConnection:
+    """What the application can see and do beyond ASGI; it stands in `scope["extensions"]`."""
+
+    target: bytes
+    """The request target byte for byte. ASGI's own fields lose an empty query."""
+    abort: Callable[[], None]
+    """Drop the connection now: no last chunk, nothing more written, nothing logged."""
+    buffered: Callable[[], int]
+    """How many bytes the client has not yet taken from us."""
+
+
+def front_of(scope: MutableMapping[str, Any]) -> FrontConnection:
+    """The connection behind a request that came through `FrontProtocol`."""
+    connection: FrontConnection = scope["extensions"][EXTENSION]
+    return connection
+
+
+def request_target(scope: MutableMapping[str, Any]) -> bytes:
+    """The request target, in origin form, as received."""
+    return front_of(scope).target
+
+
+def abort_connection(scope: MutableMapping[str, Any]) -> None:
+    """Show the client a cut: drop the connection without ending the body."""
+    front_of(scope).abort()
+
+
+def front_protocol(limits: FrontLimits) -> type[FrontProtocol]:
+    """The protocol class with these limits, for `uvicorn.Config(http=...)`."""
+    return type("ConfiguredFrontProtocol", (FrontProtocol,), {"limits": limits})
+
+
+class RefusalError(Exception):
+    """A request that is not served. Raised inside the parser's callbacks, which stops the parser for good."""
+
+    def __init__(self, status: int, code: str, message: str) -> None:
+        super().__init__(message)
+        self.status = status
+        self.code = code
+
+    def response(self, default_headers: list[tuple[bytes, bytes]]) -> bytes:
+        """The whole response."""
+        error = {
+            "message": str(self),
+            "type": "invalid_request_error",
+            "code": self.code,
+            "param": None,
+        }
+        body = json.dumps({"error": error}).encode()
+        headers = [
+            *default_headers,
+            (b"content-type", b"application/json"),
+            (b"content-length", b"%d" % len(body)),
+            (b"connection", b"close"),
+        ]
+        if self.status == HTTPStatus.METHOD_NOT_ALLOWED:
+            headers.append((b"allow", b", ".join(sorted(METHODS))))
+        if self.status != HTTPStatus.REQUEST_TIMEOUT:
+            # Official SDKs repeat a 408 or a 5xx unless told not to; only the first of these can fare better.
+            headers.append((b"x-should-retry", b"false"))
+        return b"".join([STATUS_LINE[self.status], *(b"%b: %b\r\n" % h for h in headers), b"\r\n", body])
+
+
+class Phase(enum.Enum):
+    """What the client is sending."""
+
+    IDLE = enum.auto()
+    HEAD = enum.auto()
+    BODY = enum.auto()
+
+
+class FrontProtocol(HttpToolsProtocol):
+    """One client connection."""
+
+    limits: ClassVar[FrontLimits] = FrontLimits()
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self._phase = Phase.IDLE
+        self._deaf = False
+        """Nothing more is read: the connection is about to end."""
+        self._feeding = False
+        self._held: tuple[RequestResponseCycle, Any] | None = None
+        """A request whose read is not fully parsed yet: the same read may still show that it is invalid."""
+        self._answering: RequestResponseCycle | None = None
+        """The request being answered. uvicorn's `cycle` is the newest, which may wait behind it."""
+        self._head_bytes = 0
+        self._accounted = 0
+        self._unaccounted = 0
+        """Bytes that no callback has shown: a field that is still coming, padding, chunk framing, trailers."""
+        self._timer: asyncio.TimerHandle | None = None
+        self._last_read = 0.0
+
+    # The transport's callbacks
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        """Bound what a slow reader may pile up, and start the clock of the first head."""
+        super().connection_made(transport)
+        transport.set_write_buffer_limits(high=self.limits.write_high_water)
+        self._arm(self.limits.header_timeout_s)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Tell the request being answered; uvicorn tells only the newest one."""
+        self._deaf = True
+        self._disarm()
+        if self._answering is not None:
+            self._disconnect(self._answering)
+        super().connection_lost(exc)
+
+    def data_received(self, data: bytes) -> None:
+        """Parse one read; start what it completes only if all of it is valid."""
+        if self._deaf:
+            return
+        self._unset_keepalive_if_required()
+        if self._phase is Phase.IDLE:
+            self._phase = Phase.HEAD
+        self._accounted = 0
+        self._feeding = True
+        try:
+            self.parser.feed_data(data)
+            self._check_unaccounted(len(data))
+        except httptools.HttpParserUpgrade:
+            self._refuse(RefusalError(400, "upgrade_not_supported", "This server does not switch protocols."))
+        except httptools.HttpParserError as error:
+            self._refuse(_refusal(error))
+        except RefusalError as refusal:
+            self._refuse(refusal)
+        finally:
+            self._feeding = False
+        self._set_timer()
+        if self._held is not None:
+            (cycle, app), self._held = self._held, None
+            super()._start_asgi_task(cycle, app)
+
+    # The parser's callbacks
+
+    def on_message_begin(self) -> None:
+        """A request line begins."""
+        super().on_message_begin()
+        self._phase = Phase.HEAD
+        self._head_bytes = self._unaccounted = 0
+
+    def on_url(self, url: bytes) -> None:
+        """Bound the target."""
+        super().on_url(url)
+        self._accounted += len(url)
+        if len(self.url) > self.limits.max_target_bytes:
+            raise RefusalError(414, "target_too_long", "The request target is too long.")
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        """Bound the fields. llhttp reports trailers here too: they are dropped, and count as framing."""
+        if self._phase is Phase.BODY:
+            return
+        super().on_header(name, value)
+        size = len(name) + len(value) + 4
+        self._accounted += size
+        self._head_bytes += size
+        if self._head_bytes > self.limits.max_header_bytes or len(self.headers) > self.limits.max_headers:
+            raise RefusalError(431, "headers_too_large", "The request has too many or too large headers.")
+
+    def on_headers_complete(self) -> None:
+        """Check the head as a whole before anything sees it."""
+        version = self.parser.get_http_version()
+        check_head(self.parser.get_method(), self.url, version, self.headers, self.limits)
+        if len(self.pipeline) >= self.limits.max_pipelined:
+            raise RefusalError(400, "too_many_pipelined", "Too many requests at once on one connection.")
+        if self.parser.should_upgrade():
+            # llhttp would skip the body of an upgrade and read it as the next request.
+            raise RefusalError(
+                400, "upgrade_not_supported", "This server does not switch protocols: use plain HTTP/1.1."
+            )
+        self._phase = Phase.BODY
+        self._disarm()
+        self._accounted += _LINE_BYTES
+        connection = FrontConnection(
+            self.url, functools.partial(self._abort, self.scope), self.transport.get_write_buffer_size
+        )
+        # An extension's value is a dict of settings in ASGI; this one is an object, so that the type checker knows it.
+        self.scope["extensions"] = {EXTENSION: connection}  # type: ignore[dict-item]
+        super().on_headers_complete()
+
+    def on_chunk_header(self) -> None:
+        """A chunk's size line is complete."""
+        self._accounted += _CHUNK_BYTES
+
+    def on_body(self, body: bytes) -> None:
+        """A piece of body."""
+        self._accounted += len(body)
+        super().on_body(body)
+
+    def on_message_complete(self) -> None:
+        """The request is whole."""
+        self._phase = Phase.IDLE
+        self._disarm()
+        super().on_message_complete()
+
+    # uvicorn's own hooks
+
+    def _start_asgi_task(self, cycle: RequestResponseCycle, app: Any) -> None:
+        self._answering = cycle
+        if self._feeding:
+            self._held = (cycle, app)
+        else:
+            super()._start_asgi_task(cycle, app)
+
+    def on_response_complete(self) -> None:
+        """Go on to the next request, unless the client still sends the body of the answered one."""
+        unread = self._phase is Phase.BODY and self._answering is self.cycle
+        self._answering = None
+        super().on_response_complete()
+        if unread and not self.transport.is_closing():
+            self._linger()
+
+    # Refusing and ending
+
+    def _refuse(self, refusal: RefusalError) -> None:
+        """End the connection in the one way that fits what is under way on it."""
+        self._deaf = True
+        self.pipeline.clear()
+        answering = self._answering
+        if answering is not None and not (self._phase is Phase.BODY and answering is self.cycle):
+            # An earlier, valid request is being answered: it is the last one.
+            answering.keep_alive = False
+        elif answering is not None and answering.response_started:
+            self._abort(answering.scope)
+        elif answering is None and self._phase is Phase.BODY:
+            # Its request has been answered.
+            self.transport.close()
+        else:
+            self._held = None
+            if answering is not None:
+                self._disconnect(answering)
+            self.transport.write(refusal.response(self.server_state.default_headers))
+            self._linger()
+
+    def _linger(self) -> None:
+        """Close for writing, and drop what still comes until the client closes or time is up."""
+        self._deaf = True
+        self._disarm()
+        if not self.transport.can_write_eof():
+            self.transport.close()
+            return
+        self.flow.resume_reading()
+        self.transport.write_eof()
+        self._timer = self.loop.call_later(self.limits.linger_s, self.transport.abort)
+
+    def _abort(self, scope: Any) -> None:
+        """Drop the connection while it still belongs to this request."""
+        if self._answering is not None and self._answering.scope is scope:
+            self._disconnect(self._answering)
+            self.transport.abort()
+
+    def _disconnect(self, cycle: RequestResponseCycle) -> None:
+        """Let the application see that its client is gone; uvicorn is silent about such a request."""
+        if not cycle.response_complete:
+            cycle.disconnected = True
+        cycle.message_event.set()
+
+    def _check_unaccounted(self, received: int) -> None:
+        self._unaccounted = max(0, self._unaccounted + received - self._accounted)
+        if self._phase is Phase.HEAD and self._unaccounted > self.limits.max_header_bytes:
+            raise RefusalError(431, "headers_too_large", "The request has too large headers.")
+        if self._phase is not Phase.HEAD and self._unaccounted > self.limits.max_framing_bytes:
+            raise RefusalError(400, "too_much_framing", "The chunked body has too much besides its data.")
+
+    # Time
+
+    def _set_timer(self) -> None:
+        """Watch whatever is still incomplete after a read."""
+        self._last_read = self.loop.time()
+        if self._timer is None and not self._deaf and self._phase is not Phase.IDLE:
+            body = self._phase is Phase.BODY
+            self._arm(self.limits.body_timeout_s if body else self.limits.header_timeout_s)
+
+    def _arm(self, delay: float) -> None:
+        self._timer = self.loop.call_later(delay, self._time_out)
+
+    def _disarm(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    def _time_out(self) -> None:
+        """The client is late, unless it was we who did not read, or a body has moved since."""
+        self._timer = None
+        if self.flow.read_paused:
+            self._last_read = self.loop.time()
+            self._set_timer()
+        elif self._phase is Phase.IDLE:
+            # It never began: an unused connection is no error, and 408 could be taken for an answer to the next request.
+            self.transport.close()
+        elif self._phase is Phase.HEAD:
+            self._refuse(RefusalError(408, "header_timeout", "The request's head took too long."))
+        elif (left := self._last_read + self.limits.body_timeout_s - self.loop.time()) > 0:
+            self._arm(left)
+        else:
+            self._refuse(RefusalError(408, "body_timeout", "The request's body stopped coming."))
+
+
+def _refusal(error: httptools.HttpParserError) -> RefusalError:
+    """What stopped the parser: a check of ours, or llhttp's own reason, which quotes nothing of the request."""
+    if isinstance(error.__context__, RefusalError):
+        return error.__context__
+    return RefusalError(
+        400, "malformed_request", f"Not a valid HTTP/1.1 request: {str(error) or 'bad target'}."
+    )
+
+
+def check_head(
+    method: bytes, target: bytes, version: str, headers: list[tuple[bytes, bytes]], limits: FrontLimits
+) -> None:
+    """Refuse a head that is not one plain HTTP/1.1 request to this server. Names are in lower case."""
+    fields: dict[bytes, list[bytes]] = {}
+    for name, value in headers:
+        fields.setdefault(name, []).append(value)
+    if version != "1.1":
+        raise RefusalError(505, "http_version", "Use HTTP/1.1 (in nginx: proxy_http_version 1.1).")
+    if method not in METHODS:
+        raise RefusalError(405, "method_not_allowed", "This method is not served; in particular, no tunnels.")
+    if not target.startswith(b"/") or b"#" in target:
+        # Absolute form comes from clients that took this for a forward proxy; it may never pick an upstream.
+        raise RefusalError(
+            400, "invalid_target", "The request target must be a path: set a base URL, not a proxy."
+        )
+    hosts = fields.get(b"host", [])
+    if len(hosts) != 1 or not _HOST.fullmatch(hosts[0]):
+        raise RefusalError(400, "invalid_host", "The request must have exactly one valid Host.")
+    if any(coding.lower() != b"chunked" for coding in fields.get(b"transfer-encoding", [])):
+        raise RefusalError(501, "transfer_coding", "The only transfer coding is chunked.")
+    if misplaced_options(connection_options(headers)):
+        raise RefusalError(400, "invalid_connection", "The Connection header names an end-to-end field.")
+    if any(value.lower() != b"100-continue" for value in fields.get(b"expect", [])):
+        raise RefusalError(417, "expectation_failed", "The only expectation met is 100-continue.")
+    if int(fields.get(b"content-length", [b"0"])[0]) > limits.max_body_bytes:
+        raise RefusalError(
+            413, "request_too_large", f"The request has more than {limits.max_body_bytes} bytes."
+        )
