@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from turngate.dialects.anthropic_messages import AnthropicMessages
 from turngate.dialects.base import Dialect
+from turngate.dialects.mistral_chat import MistralChat
 from turngate.dialects.openai_chat import OpenAIChat
 
-DIALECTS: tuple[Dialect, ...] = (OpenAIChat(),)
+DIALECTS: tuple[Dialect, ...] = (OpenAIChat(), AnthropicMessages(), MistralChat())
 """Every dialect, in the order in which they are asked whether they claim a request."""
 
 
@@ -14,6 +16,11 @@ def dialect_named(name: str) -> Dialect | None:
     return next((dialect for dialect in DIALECTS if dialect.name == name), None)
 
 
-def dialect_for(method: str, path: str) -> Dialect | None:
-    """The dialect that claims a request to this path."""
-    return next((dialect for dialect in DIALECTS if dialect.claims(method, path)), None)
+def dialect_for(method: str, path: str, family: str | None = None) -> Dialect | None:
+    """The dialect that claims a request to this path.
+
+    Two formats may share a path; then the upstream's `family` decides, the first word of a dialect's name (`mistral`).
+    """
+    claiming = [dialect for dialect in DIALECTS if dialect.claims(method, path)]
+    of_family = [dialect for dialect in claiming if dialect.name.partition("_")[0] == family]
+    return next(iter(of_family or claiming), None)

@@ -15,7 +15,17 @@ from typing import Any, ClassVar, Protocol
 
 import msgspec
 
-from turngate.core.event import Defect, Event, KeepAlive
+from turngate.core.event import (
+    ChoiceClosed,
+    Defect,
+    Ending,
+    Event,
+    KeepAlive,
+    RunsOn,
+    SlotIdentified,
+    SlotOpened,
+    Unrecognised,
+)
 from turngate.core.finding import Code
 from turngate.core.frame import Frame, FrameFault
 from turngate.core.policy import KeepAliveForm, TurnPolicy
@@ -86,6 +96,20 @@ def frame_fault(frame: Frame, carriers: Sequence[bytes]) -> tuple[Event, ...]:
         case fault:
             message = f"a frame that clients read differently ({fault.value})"
             return (Defect(Code.SSE_MALFORMED, message, may_carry_call=may_carry(frame.raw, carriers)),)
+
+
+def may_hold(events: Iterable[Event], forbidden: frozenset[str] = frozenset()) -> bool:
+    """Whether the gate, still passing, holds the frame of these events: what they tell, the client has not seen.
+
+    The counterpart of the signals in `turngate.core.turn` for a decoder that must know how a stream stands on the client's side.
+    """
+    return any(
+        (isinstance(event, SlotOpened) and event.runs_on is RunsOn.AGENT)
+        or (isinstance(event, SlotIdentified) and event.name in forbidden)
+        or (isinstance(event, ChoiceClosed) and event.ending is Ending.CALLS)
+        or (isinstance(event, Defect | Unrecognised) and event.may_carry_call)
+        for event in events
+    )
 
 
 def case_twin(value: Mapping[str, Any], known: frozenset[str]) -> str | None:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from turngate.core.check import CallCheck, ParseResult, SchemaResult
-from turngate.core.event import CallKind
+from turngate.core.event import CallKind, RunsOn
 from turngate.core.finding import Code, Finding, Level
 from turngate.core.json_text import FaultKind, JsonFault, JsonObject, read_object
 from turngate.core.policy import Limits
@@ -60,8 +60,9 @@ class ArgumentJudge:
             findings.append(Finding(Code.INVALID_TOOL_SCHEMAS, message, slot.path))
         elif declared is None and slot.member_of in self.tools.toolsets:
             return Tool(name)
-        elif declared is None:
-            message = f"{slot.path}: the request declares no tool of this name"
+        elif declared is None or declared.runs_on is RunsOn.PROVIDER:
+            # A tool that the provider itself runs is none that the agent was given to run.
+            message = f"{slot.path}: the request declares no tool of this name for the agent"
             findings.append(Finding(Code.UNKNOWN_TOOL, message, slot.path))
         return declared
 

@@ -1,0 +1,631 @@
+"""Anthropic Messages, and everybody who speaks it: streamed, and as one JSON body.
+
+Source: the API reference's streaming page, the official SDK's accumulator and tool runner, and the recorded streams (wire
+reference 3).
+
+    wire                                       event
+    message_start                              TurnOpened, ChoiceOpened; its content, if any, as whole blocks
+    content_block_start, tool_use              SlotOpened        keyed (index,)
+      .input, if not null or {}                SlotCopied        the exact JSON text
+    content_block_start, server_tool_use, ...  SlotOpened        run by the provider: recorded, not held
+    content_block_delta, input_json_delta      Fragment
+    content_block_stop                         SlotClosed        necessary, not sufficient: a cut reply closes its last call too
+    stop_reason, not null                      ChoiceClosed
+    message_stop                               TurnClosed
+    error                                      ProviderFault
+    ping                                       KeepAlive
+    any other block known to carry no call     Prose
+
+Official clients keep blocks by position and put an event to the block at its index, so nothing overtakes a held frame.
+An event counts for some clients by its SSE name and for others by its `type`: where these differ, the turn is not proved.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar, Literal
+
+import msgspec
+from msgspec import Raw, Struct
+
+from turngate.core.event import (
+    ChoiceClosed,
+    ChoiceOpened,
+    Defect,
+    Ending,
+    Event,
+    Fragment,
+    Prose,
+    ProviderFault,
+    RunsOn,
+    SlotClosed,
+    SlotCopied,
+    SlotIdentified,
+    SlotOpened,
+    TurnClosed,
+    TurnOpened,
+    Unrecognised,
+)
+from turngate.core.finding import Code
+from turngate.core.frame import Frame
+from turngate.core.json_text import read_lenient
+from turngate.core.policy import KeepAliveForm, TurnPolicy
+from turngate.core.session import Decoder
+from turngate.core.toolset import Tool, Toolset, collect
+from turngate.core.verdict import BlockNotice
+from turngate.dialects.base import (
+    KEEP_ALIVE,
+    blank_or_comment,
+    blank_to_none,
+    case_twin,
+    encode,
+    frame_fault,
+    listed,
+    may_carry,
+    may_hold,
+    sse,
+    text_or_none,
+    wire_word,
+)
+
+CARRIERS = (b"tool_use", b"_json", b"block_start")
+"""Stand in everything that opens or feeds a block with a call, and in the reason that promises one."""
+
+ENDINGS: dict[str, Ending] = {
+    "tool_use": Ending.CALLS,
+    "end_turn": Ending.NATURAL,
+    "stop_sequence": Ending.NATURAL,
+    "max_tokens": Ending.LIMIT,
+    "model_context_window_exceeded": Ending.LIMIT,
+    "refusal": Ending.REFUSED,
+    "pause_turn": Ending.PAUSED,
+    "compaction": Ending.PAUSED,
+}
+
+HARMLESS_BLOCKS = frozenset(
+    {
+        "text", "thinking", "redacted_thinking", "container_upload", "compaction", "fallback", "mcp_tool_listing",
+        "search_result", "image", "document",
+    }
+)  # fmt: skip
+_CALL_BLOCKS = {
+    "tool_use": RunsOn.AGENT,
+    "server_tool_use": RunsOn.PROVIDER,
+    "mcp_tool_use": RunsOn.PROVIDER,
+}
+_TEXT_DELTAS = frozenset(
+    {"text_delta", "thinking_delta", "signature_delta", "citations_delta", "compaction_delta"}
+)
+# The provider runs these itself; every other versioned type is run by the agent, without a schema in the request.
+_SERVER_TOOLS = ("web_search", "web_fetch", "code_execution", "tool_search_tool", "advisor", "mcp_toolset")
+
+_KNOWN = frozenset(
+    {
+        "type", "index", "message", "content", "content_block", "delta", "partial_json", "input", "name", "id",
+        "stop_reason", "toolset_name", "error",
+    }
+)  # fmt: skip
+
+
+class _Delta(Struct, forbid_unknown_fields=True, gc=False):
+    """A delta of nothing but text; any other key or kind sends the frame down the careful path."""
+
+    type: Literal["text_delta", "thinking_delta", "signature_delta"]
+    text: str | None = None
+    thinking: str | None = None
+    signature: str | None = None
+
+
+class _TextDelta(Struct, forbid_unknown_fields=True, gc=False):
+    type: Literal["content_block_delta"]
+    index: int
+    delta: _Delta
+
+
+# No other key, and no other type even where a key is repeated, gets past this decoder: that alone proves the frame text.
+_decode_text_delta = msgspec.json.Decoder(_TextDelta).decode
+
+
+class _Ping(Struct, forbid_unknown_fields=True, gc=False):
+    type: Literal["ping"]
+
+
+_decode_ping = msgspec.json.Decoder(_Ping).decode
+
+
+class _RawBlock(Struct, gc=False):
+    input: Raw = Raw(b"null")
+
+
+class _RawStart(Struct, gc=False):
+    content_block: _RawBlock
+
+
+class _RawMessage(Struct, gc=False):
+    content: list[_RawBlock]
+
+
+class _RawMessageStart(Struct, gc=False):
+    message: _RawMessage
+
+
+_decode_raw_start = msgspec.json.Decoder(_RawStart).decode
+_decode_raw_message = msgspec.json.Decoder(_RawMessage).decode
+_decode_raw_message_start = msgspec.json.Decoder(_RawMessageStart).decode
+
+
+class AnthropicMessages:
+    """The dialect."""
+
+    name: ClassVar[str] = "anthropic_messages"
+    named_choice_ends_naturally: ClassVar[bool] = False
+
+    def claims(self, method: str, path: str) -> bool:
+        """`POST .../messages`, wherever a server mounts it, and Google's spelling of the same."""
+        if method != "POST":
+            return False
+        return path.endswith("/messages") or (
+            "/publishers/anthropic/models/" in path and path.endswith((":streamRawPredict", ":rawPredict"))
+        )
+
+    def toolset(self, body: bytes) -> Toolset:
+        """Read `tools`, the tools that messages bring, `tool_choice` and `stream`."""
+        reading = read_lenient(body)
+        request = reading.value if reading is not None else None
+        if not isinstance(request, dict):
+            return Toolset(readable=False)
+        entries = [entry for entry in _declared(request) if isinstance(entry, dict)]
+        tools, ambiguous = collect([tool for entry in entries if (tool := _tool(entry)) is not None])
+        choice = request.get("tool_choice")
+        return Toolset(
+            tools,
+            ambiguous,
+            toolsets=frozenset(family for entry in entries if (family := _toolset_family(entry))),
+            named_choice=isinstance(choice, dict) and choice.get("type") == "tool",
+            streamed=request.get("stream") is True,
+            model=text_or_none(request.get("model")),
+        )
+
+    def decoder(self, tools: Toolset, policy: TurnPolicy, *, streamed: bool) -> Decoder:
+        """A decoder of events, or of one message."""
+        return MessagesDecoder(tools, policy, streamed=streamed)
+
+    def error_body(self, message: str, details: Mapping[str, object]) -> bytes:
+        """Anthropic's error envelope."""
+        return encode(_error(message, details, "invalid_request_error"))
+
+
+def _declared(request: Mapping[str, Any]) -> list[Any]:
+    """The entries of `tools`, and the definitions that messages add by value (`tool_addition`, also after a compaction)."""
+    entries = list(listed(request.get("tools")))
+    for message in listed(request.get("messages")):
+        for block in listed(message.get("content") if isinstance(message, dict) else None):
+            if isinstance(block, dict):
+                changes = [block, *listed(block.get("tool_changes"))]
+                entries += [_added(change) for change in changes if isinstance(change, dict)]
+    return entries
+
+
+def _added(change: Mapping[str, Any]) -> Any:
+    tool = change.get("tool")
+    return (
+        tool.get("definition") if change.get("type") == "tool_addition" and isinstance(tool, dict) else None
+    )
+
+
+def _tool(entry: Mapping[str, Any]) -> Tool | None:
+    name, kind = entry.get("name"), entry.get("type")
+    if not isinstance(name, str):
+        return None
+    if kind in (None, "custom"):
+        return Tool(name, schema=entry.get("input_schema"))
+    server = isinstance(kind, str) and kind.startswith(_SERVER_TOOLS)
+    return Tool(name, runs_on=RunsOn.PROVIDER if server else RunsOn.AGENT)
+
+
+def _toolset_family(entry: Mapping[str, Any]) -> str | None:
+    """What members of a declared toolset call it: `browser_toolset_20260801` brings members of `browser`."""
+    kind = text_or_none(entry.get("type")) or ""
+    family, marker, _ = kind.partition("_toolset")
+    return family if marker and not kind.startswith("mcp_") else None
+
+
+def _error(message: str, details: Mapping[str, object], kind: str) -> dict[str, object]:
+    return {"type": "error", "error": {"type": kind, "message": message, "turngate": details}}
+
+
+@dataclass(slots=True)
+class _Block:
+    """A content block that has started. `runs_on` is None where it is no call."""
+
+    kind: str
+    runs_on: RunsOn | None
+    harmless: bool = True
+    open: bool = True
+    whole: bool = False
+    """Whether its start already brought its whole input."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Shown:
+    """What a client knows of the message: what a quiet ending has to close."""
+
+    started: bool = False
+    open: frozenset[int] = frozenset()
+    next_index: int = 0
+
+
+class MessagesDecoder:
+    """One reply. `streamed` tells events from one whole message."""
+
+    prose: Sequence[Event] = (Prose(),)
+    carriers: ClassVar[tuple[bytes, ...]] = CARRIERS
+
+    def __init__(self, tools: Toolset, policy: TurnPolicy, *, streamed: bool) -> None:
+        # One JSON text needs no last event: its end is the end of the text.
+        self.sentinel_optional = not streamed
+        self._tools = tools
+        self._policy = policy
+        self._streamed = streamed
+        self._blocks: dict[int, _Block] = {}
+        self._text: set[int] = set()
+        """The indexes of open blocks of text, the state that nearly every frame meets."""
+        self._last: _Block | None = None
+        self._started = False
+        self._stopped = False
+        self._shown = _Shown()
+        self._holding = False
+
+    def decode(self, frame: Frame) -> Sequence[Event]:
+        """What the frame means; `prose` itself for a text delta of an open block of text."""
+        data = frame.data
+        if data is None:
+            return frame_fault(frame, self.carriers) or KEEP_ALIVE
+        if frame.event == "content_block_delta" and frame.fault is None and self._is_text(data):
+            return self.prose
+        events = [*frame_fault(frame, self.carriers), *self._read(data, frame.event)]
+        if not self._holding:
+            self._holding = may_hold(events, self._policy.forbidden_provider_tools)
+        if not self._holding:
+            self._show()
+        return events
+
+    def _is_text(self, data: bytes) -> bool:
+        if self._stopped:
+            return False
+        try:
+            return _decode_text_delta(data).index in self._text
+        except (msgspec.MsgspecError, RecursionError):
+            return False
+
+    def _read(self, data: bytes, name: str | None) -> Sequence[Event]:
+        if name == "ping" and _is_ping(data):
+            return KEEP_ALIVE
+        reading = read_lenient(data)
+        if reading is None or not isinstance(reading.value, dict):
+            suspect = may_carry(data, self.carriers) or (reading is not None and reading.too_deep)
+            if name == "error":
+                return (ProviderFault("error", raises=not suspect),)
+            return (Defect(Code.INVALID_EVENT, "data that is no JSON object", may_carry_call=suspect),)
+        value = reading.value
+        events: list[Event] = []
+        if reading.repeated_key:
+            suspect = may_carry(data, self.carriers)
+            events.append(Defect(Code.INVALID_EVENT, "an event repeats a key", may_carry_call=suspect))
+        events += _twins("event", value)
+        if not self._streamed:
+            return [*events, *self._body(value, data)]
+        return [*events, *self._named(value, data, name, doubtful=may_hold(events))]
+
+    def _named(
+        self, value: Mapping[str, Any], data: bytes, name: str | None, *, doubtful: bool
+    ) -> list[Event]:
+        """The event by its type, and the finding that its SSE name says otherwise."""
+        said = value.get("type")
+        kind = said if isinstance(said, str) else name or ""
+        if kind == "error":
+            # Clients raise by the name alone; the frame itself may be shown only if no reader sees more in it.
+            events: list[Event] = [ProviderFault(_fault(value), raises=name == said and not doubtful)]
+        else:
+            events = list(self._event(kind, value, data))
+        if said == name:
+            return events
+        suspect = may_hold(events)
+        if name is not None and kind != name:
+            suspect = suspect or name.endswith("block_start") or may_carry(data, self.carriers)
+        message = "an event whose SSE name is not its type"
+        return [*events, Defect(Code.INVALID_EVENT, message, may_carry_call=suspect)]
+
+    def _event(self, kind: str, value: Mapping[str, Any], data: bytes) -> Sequence[Event]:
+        match kind:
+            case "content_block_delta":
+                return self._block_delta(value)
+            case "content_block_start":
+                return self._block_start(value, data)
+            case "content_block_stop":
+                return self._block_stop(value)
+            case "message_start":
+                return self._message_start(value, data)
+            case "message_delta":
+                return self._message_delta(value)
+            case "message_stop":
+                return (TurnClosed("message_stop"),)
+            case "ping":
+                return (Prose(trailer=True),)
+        suspect = kind not in self._policy.harmless and may_carry(data, self.carriers)
+        return (Unrecognised(f"event of type {wire_word(kind)!r}", may_carry_call=suspect),)
+
+    # A whole message: the reply that is not streamed, and the compact form of a continuation.
+
+    def _body(self, value: Mapping[str, Any], data: bytes) -> list[Event]:
+        if value.get("type") == "error":
+            return [ProviderFault(_fault(value), raises=False)]
+        return self._message(value, _raw_inputs(data, streamed=False), data)
+
+    def _message_start(self, value: Mapping[str, Any], data: bytes) -> list[Event]:
+        message = value.get("message")
+        if not isinstance(message, dict):
+            suspect = may_carry(data, self.carriers)
+            return [
+                Defect(Code.INVALID_EVENT, "a message_start without a message", may_carry_call=suspect),
+                TurnOpened(None, None),
+            ]
+        return self._message(message, _raw_inputs(data, streamed=True), data)
+
+    def _message(self, message: Mapping[str, Any], inputs: Sequence[bytes], data: bytes) -> list[Event]:
+        self._started = True
+        response_id, model = text_or_none(message.get("id")), text_or_none(message.get("model"))
+        events: list[Event] = [TurnOpened(response_id, model), ChoiceOpened(0), *_twins("message", message)]
+        content = message.get("content")
+        if content is not None and not isinstance(content, list):
+            suspect = may_carry(data, self.carriers)
+            events.append(Defect(Code.INVALID_EVENT, "content that is no list", may_carry_call=suspect))
+        for index, block in enumerate(listed(content)):
+            raw = inputs[index] if index < len(inputs) else None
+            events += self._open(index, block, raw, complete=True)
+            events += self._close(index, "message")
+        return [*events, *self._stop_reason(message)]
+
+    # A message in events.
+
+    def _block_start(self, value: Mapping[str, Any], data: bytes) -> list[Event]:
+        return self._open(value.get("index"), value.get("content_block"), _raw_input(data))
+
+    def _open(self, index: Any, block: Any, raw: bytes | None, *, complete: bool = False) -> list[Event]:
+        path = f"content[{index}]" if _is_index(index) else "content"
+        if not isinstance(block, dict) or not isinstance(block.get("type"), str):
+            return [Defect(Code.INVALID_CONTENT_BLOCK, "a content block without a type", path)]
+        kind = block["type"]
+        runs_on = _CALL_BLOCKS.get(kind)
+        harmless = runs_on is None and (
+            kind in HARMLESS_BLOCKS or kind.endswith("_tool_result") or kind in self._policy.harmless
+        )
+        passes = harmless or runs_on is RunsOn.PROVIDER
+        events = _twins(path, block)
+        if not _is_index(index):
+            return [
+                *events,
+                Defect(Code.INVALID_SLOT, "a block without a valid index", path, may_carry_call=not passes),
+            ]
+        seen = self._blocks.get(index)
+        if seen is not None and (seen.runs_on is None or runs_on is None):
+            message = "a second block uses the index of another one"
+            events.append(Defect(Code.IDENTITY_COLLISION, message, path, may_carry_call=not passes))
+        if kind == "fallback" and self._last is not None and self._last.runs_on is RunsOn.AGENT:
+            message = "another model took over right after this call: a refusal may have cut it"
+            events.append(Defect(Code.WRONG_TERMINAL_REASON, message, path))
+        self._blocks[index] = self._last = _Block(kind, runs_on, passes)
+        if runs_on is not None:
+            return [*events, *self._call(index, path, block, raw, complete=complete)]
+        if not harmless:
+            return [*events, Unrecognised(f"content block of type {wire_word(kind)!r}", may_carry_call=True)]
+        self._text.add(index)
+        return [*events, Prose()]
+
+    def _call(
+        self, index: int, path: str, block: Mapping[str, Any], raw: bytes | None, *, complete: bool
+    ) -> list[Event]:
+        started = self._blocks[index]
+        key, runs_on = (index,), _CALL_BLOCKS[started.kind]
+        family = text_or_none(block.get("toolset_name"))
+        events: list[Event] = [SlotOpened(key, 0, path, runs_on=runs_on, member_of=family)]
+        suspect = runs_on is RunsOn.AGENT
+        call_id, name = blank_to_none(block.get("id")), blank_to_none(block.get("name"))
+        if call_id is not None and not isinstance(call_id, str):
+            events.append(Defect(Code.INVALID_CALL_ID, "an id that is no text", path, may_carry_call=suspect))
+        if name is not None and not isinstance(name, str):
+            message = "a name that is no text"
+            events.append(Defect(Code.INVALID_TOOL_NAME, message, path, may_carry_call=suspect))
+        events.append(SlotIdentified(key, text_or_none(call_id), text_or_none(name)))
+        given = block.get("input")
+        if given is None or (given == {} and not complete):
+            # The placeholder of a start; only in a whole message is an empty input the input.
+            return events
+        text = _text_of(raw)
+        if text is None:
+            message = "an input whose exact text cannot be told"
+            return [*events, Defect(Code.INVALID_ARGUMENTS_DELTA, message, path, may_carry_call=suspect)]
+        started.whole = True
+        return [*events, SlotCopied(key, text)]
+
+    def _block_delta(self, value: Mapping[str, Any]) -> list[Event]:
+        index: Any = value.get("index")
+        delta = value.get("delta")
+        block = self._blocks.get(index) if _is_index(index) else None
+        path = f"content[{index}]" if _is_index(index) else "content"
+        # Only a block that is known to be no call of the agent makes its deltas harmless.
+        suspect = block is None or not block.harmless
+        if not isinstance(delta, dict):
+            return [Defect(Code.INVALID_DELTA, "a delta that is no object", path, may_carry_call=suspect)]
+        kind = delta.get("type")
+        events = _twins(path, delta)
+        if kind == "input_json_delta" or "partial_json" in delta:
+            return [*events, *self._input(index, path, block, delta)]
+        if kind not in _TEXT_DELTAS and kind not in self._policy.harmless:
+            what = f"delta of type {wire_word(kind)!r}"
+            return [*events, Unrecognised(what, may_carry_call=suspect), Prose()]
+        if block is None:
+            message = "a delta for a block that never started"
+            return [*events, Defect(Code.DELTA_BEFORE_START, message, path, may_carry_call=False), Prose()]
+        if block.runs_on is RunsOn.AGENT and kind in _TEXT_DELTAS:
+            return [*events, Defect(Code.INVALID_DELTA, "a delta of text for a call", path)]
+        if not block.open:
+            message = "a delta for a block that has stopped"
+            events.append(Defect(Code.DELTA_AFTER_TERMINAL, message, path, may_carry_call=False))
+        return [*events, Prose()]
+
+    def _input(self, index: Any, path: str, block: _Block | None, delta: Mapping[str, Any]) -> list[Event]:
+        if not _is_index(index):
+            return [Defect(Code.INVALID_SLOT, "a delta without a valid index", path)]
+        if block is None or block.runs_on is None:
+            return [Defect(Code.DELTA_BEFORE_START, "input for a call that was never opened", path)]
+        suspect = block.runs_on is RunsOn.AGENT
+        text = delta.get("partial_json")
+        if not isinstance(text, str) or delta.get("type") != "input_json_delta":
+            message = "input that is no text, or under another type"
+            return [Defect(Code.INVALID_ARGUMENTS_DELTA, message, path, may_carry_call=suspect)]
+        if not text and block.whole:
+            # The customary empty first delta takes nothing from an input that was there from the start.
+            return [SlotIdentified((index,))]
+        return [Fragment((index,), text)]
+
+    def _block_stop(self, value: Mapping[str, Any]) -> list[Event]:
+        index: Any = value.get("index")
+        if not _is_index(index):
+            return [Defect(Code.INVALID_SLOT, "a stop without a valid index", "content")]
+        return self._close(index, "content_block_stop")
+
+    def _close(self, index: int, terminal: str) -> list[Event]:
+        block = self._blocks.get(index)
+        path = f"content[{index}]"
+        if block is None:
+            message = "a stop for a block that never started"
+            return [Defect(Code.DELTA_BEFORE_START, message, path, may_carry_call=False)]
+        self._text.discard(index)
+        was_open, block.open = block.open, False
+        if block.runs_on is None:
+            if was_open:
+                return [Prose()]
+            return [Defect(Code.DUPLICATE_TERMINAL, "a block stops twice", path, may_carry_call=False)]
+        events: list[Event] = [SlotClosed((index,), terminal)]
+        if self._stopped:
+            # The reason came while this call was still open: it cannot speak for it.
+            suspect = block.runs_on is RunsOn.AGENT
+            message = "a call that ends after the turn's terminal reason"
+            events.append(Defect(Code.DELTA_AFTER_TERMINAL, message, path, may_carry_call=suspect))
+        return events
+
+    def _message_delta(self, value: Mapping[str, Any]) -> list[Event]:
+        delta = value.get("delta")
+        if delta is not None and not isinstance(delta, dict):
+            return [Defect(Code.INVALID_DELTA, "a message_delta that is no object", may_carry_call=False)]
+        delta = delta or {}
+        return [*_twins("message_delta", delta), *(self._stop_reason(delta) or [Prose(trailer=True)])]
+
+    def _stop_reason(self, holder: Mapping[str, Any]) -> list[Event]:
+        reason = blank_to_none(holder.get("stop_reason"))
+        if reason is None:
+            return []
+        if not isinstance(reason, str):
+            return [Defect(Code.WRONG_TERMINAL_REASON, "a stop_reason that is no text", "stop_reason")]
+        self._stopped = True
+        ending = ENDINGS.get(reason, Ending.UNKNOWN)
+        return [ChoiceClosed(0, wire_word(reason), ending, "stop_reason", closes_calls=False)]
+
+    # How a block is told: agents reference, Messages rows; client reactions 4.3.
+
+    def _show(self) -> None:
+        opened = frozenset(index for index, block in self._blocks.items() if block.open)
+        self._shown = _Shown(self._started, opened, max(self._blocks, default=-1) + 1)
+
+    def keep_alive(self) -> bytes:
+        """A `ping`, which every official client skips anywhere."""
+        if self._policy.keepalive_form is KeepAliveForm.NATIVE:
+            return sse({"type": "ping"}, "ping")
+        return blank_or_comment(self._policy.keepalive_form)
+
+    def block_event(self, notice: BlockNotice) -> bytes:
+        """A named `error` event: the official SDKs raise; agents show the message and do not ask again."""
+        return sse(_error(notice.message, notice.details, "permission_error"), "error")
+
+    def block_notice(self, notice: BlockNotice) -> bytes:
+        """Close what the client saw opening, then one block of text, `end_turn`, and the end."""
+        shown, events = self._shown, list[dict[str, object]]()
+        if not shown.started:
+            usage = {"input_tokens": 0, "output_tokens": 0}
+            message: dict[str, object] = {
+                "id": notice.turn_id,
+                "type": "message",
+                "role": "assistant",
+                "content": [],
+            }
+            message |= {"model": self._tools.model or "turngate", "stop_reason": None, "stop_sequence": None}
+            events.append({"type": "message_start", "message": {**message, "usage": usage}})
+        events += [{"type": "content_block_stop", "index": index} for index in sorted(shown.open)]
+        at = {"index": shown.next_index}
+        events += [
+            {"type": "content_block_start", **at, "content_block": {"type": "text", "text": ""}},
+            {"type": "content_block_delta", **at, "delta": {"type": "text_delta", "text": notice.message}},
+            {"type": "content_block_stop", **at},
+            {
+                "type": "message_delta",
+                "delta": {"stop_reason": "end_turn", "stop_sequence": None},
+                "usage": {"output_tokens": 0},
+            },
+            {"type": "message_stop"},
+        ]
+        return b"".join(sse(event, str(event["type"])) for event in events)
+
+    def block_body(self, notice: BlockNotice) -> bytes:
+        """Anthropic's error envelope."""
+        return encode(_error(notice.message, notice.details, "invalid_request_error"))
+
+
+def _is_index(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and value >= 0
+
+
+def _is_ping(data: bytes) -> bool:
+    try:
+        _decode_ping(data)
+    except (msgspec.MsgspecError, RecursionError):
+        return False
+    return True
+
+
+def _twins(path: str, value: Mapping[str, Any]) -> list[Event]:
+    twin = case_twin(value, _KNOWN)
+    if twin is None:
+        return []
+    return [Defect(Code.UNSUPPORTED_EVENT, f"a key that some clients read as {twin!r}", path)]
+
+
+def _fault(value: Mapping[str, Any]) -> str:
+    """The provider's word for an error."""
+    error = value.get("error")
+    return wire_word(error.get("type") or "error") if isinstance(error, dict) else "error"
+
+
+def _raw_input(data: bytes) -> bytes | None:
+    """The exact JSON of a block's input, as the wire has it."""
+    try:
+        return bytes(_decode_raw_start(data).content_block.input)
+    except (msgspec.MsgspecError, RecursionError):
+        return None
+
+
+def _raw_inputs(data: bytes, *, streamed: bool) -> list[bytes]:
+    """The exact JSON of the input of each block of a whole message."""
+    try:
+        message = _decode_raw_message_start(data).message if streamed else _decode_raw_message(data)
+    except (msgspec.MsgspecError, RecursionError):
+        return []
+    return [bytes(block.input) for block in message.content]
+
+
+def _text_of(raw: bytes | None) -> str | None:
+    try:
+        return None if raw is None else raw.decode("utf-8", "surrogatepass")
+    except UnicodeDecodeError:
+        return None
