@@ -1,0 +1,366 @@
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from tests.dialects.wire import (
+    TEXT,
+    Judged,
+    block,
+    delta,
+    judge,
+    message_end,
+    message_start,
+    part,
+    sse,
+    start,
+    stop,
+    tool_use,
+    typed,
+    words,
+)
+from turngate.core.event import RunsOn
+from turngate.core.frame import Frame
+from turngate.core.policy import KeepAliveForm, OnBlock, TurnPolicy
+from turngate.core.toolset import Toolset
+from turngate.dialects.anthropic_messages import AnthropicMessages
+
+SPOKEN = message_start() + block(0, TEXT, words(0))
+CALL = block(1, tool_use(), part(1, ""), part(1, '{"p":'), part(1, '"/"}'))
+END = message_end("tool_use")
+PING = typed("ping")
+
+
+def judged(data: bytes, **more: Any) -> Judged:
+    return judge("anthropic_messages", data, **more)
+
+
+RELEASED = {
+    "fragments": (CALL, '{"p":"/"}'),
+    "no arguments at all": (block(1, tool_use(), part(1, "")), ""),
+    "whole input at the start": (block(1, tool_use(input={"p": "/"})), '{"p":"/"}'),
+    "whole input and an empty delta": (block(1, tool_use(input={"p": 1}), part(1, "")), '{"p":1}'),
+    "whole input and the same again": (block(1, tool_use(input={"p": 1}), part(1, '{"p":1}')), '{"p":1}'),
+    "input null at the start": (block(1, tool_use(input=None), part(1, "{}")), "{}"),
+    "a caller other than the model": (
+        block(1, tool_use(caller={"type": "code_execution_20250825"}), part(1, "{}")),
+        "{}",
+    ),
+    "a member of a declared toolset": (
+        block(1, tool_use("click", toolset_name="browser"), part(1, "{}")),
+        "{}",
+    ),
+    "a provider-run call before it": (
+        block(1, tool_use("web_search", kind="server_tool_use"), part(1, '{"query":"x"}'))
+        + block(2, {"type": "web_search_tool_result", "tool_use_id": "toolu_web_search", "content": []})
+        + block(3, tool_use(), part(3, "{}")),
+        "{}",
+    ),
+    "blocks that interleave": (
+        start(1, tool_use()) + start(2, TEXT) + part(1, "{}") + words(2) + stop(2) + stop(1),
+        "{}",
+    ),
+    "a fallback before any call": (
+        block(1, {"type": "fallback"}) + block(2, tool_use(), part(2, "{}")),
+        "{}",
+    ),
+    "an unknown event without a call": (typed("weather", rain=True) + CALL, '{"p":"/"}'),
+    "a message_delta that says nothing": (
+        CALL + typed("message_delta", delta={"stop_reason": None}, usage={"output_tokens": 1}),
+        '{"p":"/"}',
+    ),
+}
+
+
+@pytest.mark.parametrize("name", RELEASED)
+def test_a_proved_turn_leaves_byte_for_byte(name: str) -> None:
+    middle, arguments = RELEASED[name]
+    sent = SPOKEN + middle + END
+
+    turn = judged(sent)
+
+    assert (turn.outcome, turn.codes) == ("released", set())
+    assert turn.passed + turn.released == sent
+    assert [call[2] for call in turn.calls] == [arguments]
+
+
+def test_a_call_in_message_start_alone_is_a_call() -> None:
+    sent = message_start(tool_use(input={"p": "/"}), stop_reason="tool_use") + typed("message_stop")
+
+    turn = judged(sent)
+
+    assert (turn.outcome, turn.released) == ("released", sent)
+    assert turn.calls == [("toolu_ls", "ls", '{"p":"/"}')]
+
+
+BLOCKED = {
+    "unknown kind of block": (start(1, {"type": "hologram"}) + stop(1) + CALL, "unsupported_event"),
+    "unknown delta of a call": (start(1, tool_use()) + delta(1, type="x_delta") + stop(1), "unsupported_event"),
+    "text for a call": (start(1, tool_use()) + words(1) + stop(1), "invalid_delta"),
+    "input for a block of text": (start(1, TEXT) + part(1, "{}") + stop(1), "delta_before_start"),
+    "input before its start": (part(1, "{}") + CALL, "delta_before_start"),
+    "input that is no text": (start(1, tool_use()) + part(1, {}) + stop(1), "invalid_arguments_delta"),
+    "input under another type": (
+        start(1, tool_use()) + delta(1, type="text_delta", partial_json="{}") + stop(1),
+        "invalid_arguments_delta",
+    ),
+    "input after the stop": (CALL + part(1, " "), "delta_after_terminal"),
+    "a call that never stops": (start(1, tool_use()) + part(1, "{}"), "missing_terminal"),
+    "a call that stops twice": (CALL + stop(1), "duplicate_terminal"),
+    "two copies that differ": (block(1, tool_use(input={"p": 1}), part(1, '{"p":2}')), "copies_disagree"),
+    "input that is no object": (block(1, tool_use(input=[1])), "arguments_not_object"),
+    "invalid input of a fine-grained stream": (block(1, tool_use(), part(1, '{"p":')), "invalid_arguments_json"),
+    "the index of a text block": (block(0, tool_use(), part(0, "{}")), "identity_collision"),
+    "the index of another call": (CALL + block(1, tool_use("rm"), part(1, "{}")), "identity_collision"),
+    "the same open call again": (start(1, tool_use()) + CALL, "duplicate_start"),
+    "a second message": (CALL + message_start(), "duplicate_start"),
+    "a fallback after the call": (CALL + block(2, {"type": "fallback"}), "wrong_terminal_reason"),
+    "an index that is no number": (start("1", tool_use()) + stop(1), "invalid_slot"),
+    "a block that is no object": (start(1, "tool_use"), "invalid_content_block"),
+    "an id that is no text": (block(1, tool_use(id=7), part(1, "{}")), "invalid_call_id"),
+    "a name that is no text": (block(1, tool_use(name=7), part(1, "{}")), "invalid_tool_name"),
+    "no id": (block(1, tool_use(id=" "), part(1, "{}")), "missing_call_id"),
+    "no name": (block(1, tool_use(name=None), part(1, "{}")), "missing_tool_name"),
+    "a tool that the provider runs": (block(1, tool_use("web_search"), part(1, "{}")), "unknown_tool"),
+    "a member of an undeclared toolset": (
+        block(1, tool_use("click", toolset_name="computer"), part(1, "{}")),
+        "unknown_tool",
+    ),
+    "a call without an event line": (sse({"type": "content_block_start", "index": 1}) + CALL, "invalid_event"),
+    "a type unlike its name": (
+        sse({"type": "content_block_delta", "index": 1, "content_block": tool_use()}, "content_block_start"),
+        "invalid_event",
+    ),
+    "a ping that carries a call": (
+        sse({"type": "content_block_start", "index": 1, "content_block": tool_use()}, "ping"),
+        "invalid_event",
+    ),
+    "a key in another case": (
+        typed("content_block_start", index=1, Content_Block=tool_use(), content_block=TEXT) + CALL,
+        "unsupported_event",
+    ),
+    "a repeated key": (
+        typed("content_block_start", index=1, content_block=TEXT).replace(b'"text":""', b'"type":"tool_use"'),
+        "invalid_event",
+    ),
+    "a line that is no field": (CALL.replace(b"event: content_block_stop", b"event content"), "sse_malformed"),
+    "text after the reason": (CALL + typed("message_delta", delta={"stop_reason": "tool_use"}) + words(0), "delta_after_terminal"),
+    "the reason twice": (CALL + typed("message_delta", delta={"stop_reason": "tool_use"}), "duplicate_terminal"),
+    "the reason before the call's end": (
+        start(1, tool_use()) + part(1, "{}") + typed("message_delta", delta={"stop_reason": "tool_use"}) + stop(1),
+        "delta_after_terminal",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", BLOCKED)
+def test_a_turn_that_proves_nothing_stays_here(name: str) -> None:
+    middle, code = BLOCKED[name]
+
+    turn = judged(SPOKEN + middle + END)
+
+    assert turn.outcome == "blocked"
+    assert code in turn.codes
+    assert turn.released == b""
+    assert b"tool_use" not in turn.passed
+    assert turn.told.startswith(b"event: error\n")
+
+
+REASONS = {
+    "tool_use": ("released", "valid"),
+    "end_turn": ("blocked", "invalid"),
+    "stop_sequence": ("blocked", "invalid"),
+    "max_tokens": ("blocked", "truncated_by_limit"),
+    "model_context_window_exceeded": ("blocked", "truncated_by_limit"),
+    "refusal": ("blocked", "refused_by_provider"),
+    "pause_turn": ("blocked", "invalid"),
+    "compaction": ("blocked", "invalid"),
+    "tired": ("blocked", "invalid"),
+}
+
+
+@pytest.mark.parametrize("reason", REASONS)
+def test_only_one_reason_lets_calls_go(reason: str) -> None:
+    turn = judged(SPOKEN + CALL + message_end(reason))
+
+    assert (turn.outcome, turn.verdict.reason.value) == REASONS[reason]
+
+
+@pytest.mark.parametrize("clean", [True, False])
+def test_a_stream_without_message_stop_is_cut(clean: bool) -> None:
+    turn = judged(SPOKEN + CALL + typed("message_delta", delta={"stop_reason": "tool_use"}), clean=clean)
+
+    assert (turn.outcome, "missing_terminal" in turn.codes) == ("blocked", True)
+
+
+def test_text_passes_whatever_becomes_of_it() -> None:
+    for sent in (SPOKEN + message_end("end_turn"), SPOKEN + PING + words(7), SPOKEN.replace(b"event:", b":")):
+        assert (judged(sent).outcome, judged(sent).passed) == ("passed", sent)
+
+
+def test_provider_run_calls_pass_and_are_recorded() -> None:
+    sent = SPOKEN + block(1, tool_use("fetch", kind="mcp_tool_use"), part(1, "{}")) + message_end("end_turn")
+
+    turn = judged(sent)
+
+    assert (turn.outcome, turn.passed) == ("passed", sent)
+    assert [(slot.name, slot.runs_on) for slot in turn.turn.slots.values()] == [("fetch", RunsOn.PROVIDER)]
+
+
+def test_a_kind_that_the_deployment_knows_to_be_harmless_passes() -> None:
+    sent = SPOKEN + block(1, {"type": "hologram"}) + CALL.replace(b'"index":1', b'"index":2') + END
+
+    assert judged(sent).outcome == "blocked"
+    assert judged(sent, policy=TurnPolicy(harmless=frozenset({"hologram"}))).outcome == "released"
+
+
+def test_a_ping_passes_while_the_tail_waits() -> None:
+    turn = judged(SPOKEN + CALL + PING + block(2, TEXT, words(2)))
+
+    assert turn.passed == SPOKEN + PING
+
+
+def test_the_providers_own_error_is_what_the_client_gets() -> None:
+    error = typed("error", error={"type": "overloaded_error", "message": "busy"})
+
+    turn = judged(SPOKEN + CALL + error)
+
+    assert (turn.verdict.reason.value, turn.turn.fault, turn.told) == (
+        "upstream_error",
+        "overloaded_error",
+        error,
+    )
+
+
+def test_an_error_that_may_hide_a_call_is_replaced_by_ours() -> None:
+    hiding = b'event: error\ndata: {"type":"content_block_start","content_block":{"type":"tool_use"},"type":"error"}\n\n'
+
+    turn = judged(SPOKEN + CALL + hiding)
+
+    assert turn.outcome == "blocked"
+    assert b"tool_use" not in turn.told
+
+
+def message(*content: Any, reason: str | None) -> bytes:
+    return json.dumps({"type": "message", "id": "msg_1", "content": content, "stop_reason": reason}).encode()
+
+
+BODIES = {
+    "a call": (message(TEXT, tool_use(input={"p": 1}), reason="tool_use"), "released"),
+    "a call without arguments": (message(tool_use(), reason="tool_use"), "released"),
+    "text": (message(TEXT, reason="end_turn"), "passed"),
+    "a call that was cut": (message(tool_use(), reason="max_tokens"), "blocked"),
+    "a call without a reason": (message(tool_use(), reason=None), "blocked"),
+    "an unknown block": (message({"type": "hologram"}, reason="end_turn"), "blocked"),
+    "an error": (b'{"type":"error","error":{"type":"api_error"}}', "passed"),
+    "half a body": (message(tool_use(), reason="tool_use")[:-9], "blocked"),
+}
+
+
+@pytest.mark.parametrize("name", BODIES)
+def test_a_body_goes_through_the_same_gate(name: str) -> None:
+    body, outcome = BODIES[name]
+
+    turn = judged(body, streamed=False)
+
+    assert turn.outcome == outcome
+    assert turn.passed + turn.released == (b"" if outcome == "blocked" else body)
+
+
+NOTICES = {
+    "nothing sent": (message_start(tool_use()), 0, []),
+    "text closed": (SPOKEN + CALL, 1, []),
+    "text open": (message_start() + start(0, TEXT) + words(0) + start(1, tool_use()), 1, [0]),
+    "a provider's call open": (
+        message_start() + start(0, tool_use("web_search", kind="server_tool_use")) + start(1, tool_use()),
+        1,
+        [0],
+    ),
+    "held blocks are not closed": (SPOKEN + start(1, tool_use()) + start(2, TEXT), 1, []),
+}
+
+
+@pytest.mark.parametrize("name", NOTICES)
+def test_a_quiet_notice_closes_what_the_client_saw_opening_and_no_more(name: str) -> None:
+    sent, index, closed = NOTICES[name]
+
+    turn = judged(sent, policy=TurnPolicy(on_block=OnBlock.NOTICE), clean=False)
+
+    seen = [json.loads(line[6:]) for line in (turn.passed + turn.told).splitlines() if line[:6] == b"data: "]
+    ours = [json.loads(line[6:]) for line in turn.told.splitlines() if line[:6] == b"data: "]
+    assert [event["type"] for event in seen].count("message_start") == 1
+    assert [event["index"] for event in ours if event["type"] == "content_block_stop"] == [*closed, index]
+    assert ours[-2]["delta"]["stop_reason"] == "end_turn"
+    assert ours[-1]["type"] == "message_stop"
+
+
+def test_a_text_delta_takes_the_short_way_only_to_an_open_block_of_text() -> None:
+    decoder = AnthropicMessages().decoder(Toolset(), TurnPolicy(), streamed=True)
+    frame = Frame(b"", b'{"type":"content_block_delta","index":0,"delta":{"type":"text_delta","text":"a"}}', "content_block_delta")  # fmt: skip
+
+    before = decoder.decode(frame)
+    decoder.decode(Frame(b"", b'{"type":"content_block_start","index":0,"content_block":{"type":"text"}}', "content_block_start"))  # fmt: skip
+    during = decoder.decode(frame)
+    decoder.decode(Frame(b"", b'{"type":"content_block_stop","index":0}', "content_block_stop"))
+    after = decoder.decode(frame)
+
+    assert [events is decoder.prose for events in (before, during, after)] == [False, True, False]
+
+
+def test_the_request_says_who_runs_what() -> None:
+    added = {"type": "tool_addition", "tool": {"type": "tool_definition", "definition": {"name": "late"}}}
+    body = {
+        "model": "m",
+        "stream": True,
+        "tool_choice": {"type": "tool", "name": "ls"},
+        "tools": [
+            {"name": "ls", "input_schema": {"type": "object"}},
+            {"type": "bash_20250124", "name": "bash"},
+            {"type": "web_search_20250305", "name": "web_search"},
+            {"type": "browser_toolset_20260801"},
+            {"type": "mcp_toolset", "mcp_server_name": "s"},
+            "nonsense",
+        ],
+        "messages": [
+            {"role": "user", "content": "hi"},
+            {"role": "user", "content": [added]},
+            {"role": "assistant", "content": [{"type": "compaction", "tool_changes": [added]}]},
+        ],
+    }
+
+    tools = AnthropicMessages().toolset(json.dumps(body).encode())
+
+    assert {name: (tool.runs_on.value, tool.schema) for name, tool in tools.tools.items()} == {
+        "ls": ("agent", {"type": "object"}),
+        "bash": ("agent", None),
+        "web_search": ("provider", None),
+        "late": ("agent", None),
+    }
+    assert tools.toolsets == {"browser"}
+    assert (tools.streamed, tools.model, tools.named_choice) == (True, "m", True)
+    assert not AnthropicMessages().toolset(b"[1]").readable
+
+
+@pytest.mark.parametrize(
+    ("form", "sent"),
+    [
+        (KeepAliveForm.NATIVE, b'event: ping\ndata: {"type":"ping"}\n\n'),
+        (KeepAliveForm.BLANK, b"\n"),
+        (KeepAliveForm.COMMENT, b": keep-alive\n\n"),
+    ],
+)
+def test_a_keep_alive_is_a_ping_unless_configured_otherwise(form: KeepAliveForm, sent: bytes) -> None:
+    policy = TurnPolicy(keepalive_form=form)
+
+    assert AnthropicMessages().decoder(Toolset(), policy, streamed=True).keep_alive() == sent
+
+
+def test_an_error_body_is_anthropics_envelope() -> None:
+    body = json.loads(AnthropicMessages().error_body("no", {"reason": "invalid"}))
+
+    assert body == {
+        "type": "error",
+        "error": {"type": "invalid_request_error", "message": "no", "turngate": {"reason": "invalid"}},
+    }

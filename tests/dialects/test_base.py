@@ -1,0 +1,192 @@
+"""What holds for every dialect, whatever a provider sends."""
+
+from __future__ import annotations
+
+import json
+import random
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.dialects.wire import TEXT, TOOLS, delta, message_start, start
+from turngate.core.event import (
+    Defect,
+    Event,
+    Fragment,
+    RunsOn,
+    SlotOpened,
+    Unrecognised,
+)
+from turngate.core.frame import Frame, FrameFault
+from turngate.core.policy import TurnPolicy
+from turngate.core.session import Decoder
+from turngate.core.sse import SSEFramer
+from turngate.dialects import DIALECTS, dialect_for, dialect_named
+from turngate.dialects.base import may_carry
+
+NAMES = ["openai_chat", "anthropic_messages", "mistral_chat"]
+KEYS = [
+    "type", "index", "message", "content", "content_block", "delta", "partial_json", "input", "name", "id", "stop_reason",
+    "choices", "tool_calls", "function_call", "function", "custom", "arguments", "finish_reason", "error", "toolset_name",
+]  # fmt: skip
+WORDS = [
+    "content_block_start", "content_block_delta", "content_block_stop", "message_start", "message_delta", "message_stop",
+    "error", "ping", "tool_use", "server_tool_use", "text", "fallback", "input_json_delta", "text_delta", "function",
+    "custom", "tool_calls", "stop", "ls", "null", "",
+]  # fmt: skip
+SCALARS = (
+    st.none()
+    | st.booleans()
+    | st.integers(-1, 3)
+    | st.floats()
+    | st.sampled_from(WORDS)
+    | st.text(max_size=3)
+)
+VALUES = st.recursive(
+    SCALARS,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from(KEYS), inner, max_size=6),
+    max_leaves=25,
+)
+
+
+def fresh(name: str, *, streamed: bool = True) -> Decoder:
+    dialect = dialect_named(name)
+    assert dialect is not None
+    decoder = dialect.decoder(TOOLS, TurnPolicy(), streamed=streamed)
+    if name == "anthropic_messages" and streamed:
+        opening = message_start() + start(0, TEXT)
+        for frame in SSEFramer(1 << 20).receive_data(opening):
+            decoder.decode(frame)
+    elif streamed:
+        decoder.decode(Frame(b"", b'{"id":"r","choices":[{"index":0,"delta":{"role":"assistant"}}]}'))
+    return decoder
+
+
+@pytest.mark.parametrize("name", NAMES)
+@given(
+    values=st.lists(VALUES, max_size=4),
+    events=st.lists(st.sampled_from([None, *WORDS]), min_size=4),
+    streamed=st.booleans(),
+)
+def test_no_json_value_makes_a_decoder_raise(
+    name: str, values: list[Any], events: list[str | None], streamed: bool
+) -> None:
+    decoder = fresh(name, streamed=streamed)
+    for value, event in zip(values, events, strict=False):
+        data = json.dumps(value).encode()
+        assert isinstance(decoder.decode(Frame(data, data, event)), list | tuple)
+
+
+@pytest.mark.parametrize("name", NAMES)
+@given(
+    data=st.binary(max_size=60)
+    | st.sampled_from([b"[" * 100_000, b'{"a":' * 100_000, b'{"choices":[' * 999]),
+    event=st.sampled_from([None, "content_block_start", "content_block_delta", "error", "ping"]),
+    fault=st.sampled_from([None, *FrameFault]),
+    streamed=st.booleans(),
+)
+def test_no_bytes_make_a_decoder_raise(
+    name: str, data: bytes, event: str | None, fault: FrameFault | None, streamed: bool
+) -> None:
+    assert isinstance(fresh(name, streamed=streamed).decode(Frame(data, data, event, fault)), list | tuple)
+
+
+CALLS: dict[str, tuple[str | None, str]] = {
+    "openai_chat": (None, '{"choices":[{"index":0,"delta":{"content":"a","tool_calls":[{"index":0,"function":{}}]}}]}'),
+    "mistral_chat": (None, '{"choices":[{"index":0,"delta":{"function_call":{"name":"ls","arguments":""}}}]}'),
+    "anthropic_messages": (
+        "content_block_delta",
+        '{"type":"content_block_delta","index":0,"delta":{"type":"input_json_delta","partial_json":"{}"}}',
+    ),
+}  # fmt: skip
+
+
+def mutated(text: str, seed: int) -> str:
+    """The same object for some reader: keys in another case, escaped, repeated, or behind other keys."""
+    chance = random.Random(seed)
+    key = chance.choice(["tool_calls", "function_call", "partial_json", "delta", "type", "input_json_delta"])
+    spelled = "".join(chance.choice([c, c.upper(), f"\\u{ord(c):04x}"]) for c in key)
+    text = text.replace(key, spelled)
+    if chance.random() < 0.5:
+        text = text.replace('"delta":', '"delta":{"type":"text_delta","text":"a"},"delta":', 1)
+    if chance.random() < 0.5:
+        text = text[:-1] + ',"delta":{"type":"text_delta","text":"a"}}'
+    if chance.random() < 0.5:
+        text = text.replace(":", " :\n", chance.randrange(3))
+    return text
+
+
+@pytest.mark.parametrize("name", NAMES)
+@given(seed=st.integers(0, 1 << 32))
+def test_no_spelling_of_a_call_is_taken_for_prose(name: str, seed: int) -> None:
+    event, text = CALLS[name]
+    decoder = fresh(name)
+    data = mutated(text, seed).encode()
+
+    events = decoder.decode(Frame(data, data, event))
+
+    assert events is not decoder.prose
+    assert any(waits(event) for event in events)
+
+
+def waits(event: Event) -> bool:
+    opened = isinstance(event, SlotOpened) and event.runs_on is RunsOn.AGENT
+    doubtful = isinstance(event, Defect | Unrecognised) and event.may_carry_call
+    return opened or doubtful or isinstance(event, Fragment)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_plain_delta_is_the_decoders_own_prose(name: str) -> None:
+    decoder = fresh(name)
+    data = b'{"choices":[{"index":0,"delta":{"content":"the tool_use of json"}}]}'
+    event = None
+    if name == "anthropic_messages":
+        (frame,) = SSEFramer(1 << 20).receive_data(delta(0, type="text_delta", text="the tool_use of json"))
+        assert frame.data is not None
+        data, event = frame.data, frame.event
+
+    assert decoder.decode(Frame(data, data, event)) is decoder.prose
+
+
+@pytest.mark.parametrize(
+    ("raw", "found"),
+    [
+        (b'{"TOOL_Calls":1}', True),
+        (b'{"tool\\u005fcalls":1}', True),
+        (b'data: {"tool_\ndata: calls":1}', True),
+        (b'{"tool\xff_calls":1}', True),
+        (b'{"content":"a tool"}', False),
+        (b'data: {"content":"caf\xc3\xa9"}', False),
+    ],
+)
+def test_a_carrier_is_found_in_any_spelling(raw: bytes, found: bool) -> None:
+    assert may_carry(raw, (b"tool_calls",)) is found
+
+
+PATHS = {
+    ("/v1/chat/completions", None): "openai_chat",
+    ("/openai/deployments/d/chat/completions", "azure"): "openai_chat",
+    ("/v1/chat/completions", "mistral"): "mistral_chat",
+    ("/v1/agents/completions", None): "mistral_chat",
+    ("/v1/messages", None): "anthropic_messages",
+    ("/anthropic/v1/messages", "mistral"): "anthropic_messages",
+    ("/v1/projects/p/publishers/anthropic/models/m:streamRawPredict", None): "anthropic_messages",
+    ("/v1/projects/p/publishers/mistralai/models/m:rawPredict", None): "mistral_chat",
+    ("/v1/messages/count_tokens", None): None,
+    ("/v1/messages/batches", None): None,
+    ("/v1/models", None): None,
+}
+
+
+@pytest.mark.parametrize(("path", "family"), PATHS)
+def test_a_path_and_a_family_choose_the_dialect(path: str, family: str | None) -> None:
+    dialect = dialect_for("POST", path, family)
+
+    assert (dialect.name if dialect else None) == PATHS[path, family]
+    assert dialect_for("GET", path, family) is None
+
+
+def test_every_dialect_is_found_by_its_name() -> None:
+    assert [dialect_named(dialect.name) for dialect in DIALECTS] == list(DIALECTS)
