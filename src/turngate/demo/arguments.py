@@ -56,8 +56,9 @@ def with_wrong_type(arguments: Mapping[str, Any]) -> dict[str, Any]:
 def with_duplicate_key(arguments: Mapping[str, Any]) -> str:
     """JSON text in which the first key stands twice: which value counts depends on who reads it."""
     pairs = dict(arguments) or {"note": "first"}
-    first = next(iter(pairs))
-    return f"{json.dumps(pairs)[:-1]}, {json.dumps(first)}: {json.dumps(pairs[first])}}}"
+    first, value = next(iter(pairs.items()))
+    again = f"{value} again" if isinstance(value, str) else value
+    return f"{json.dumps(pairs)[:-1]}, {json.dumps(first)}: {json.dumps(again)}}}"
 
 
 def _example(schema: Any, root: Mapping[str, Any], name: str, depth: int) -> Any:
