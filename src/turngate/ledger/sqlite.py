@@ -10,7 +10,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import dataclasses
-import queue
 import threading
 import time
 from typing import TYPE_CHECKING, Final
@@ -26,12 +25,16 @@ from turngate.ledger.digest import CallKey, keyed_digest
 from turngate.ledger.entry import Delivery, canonical
 from turngate.ledger.sqlite_database import DeliveryNote, SQLiteDatabase, Write, as_ledger_error
 from turngate.ledger.store import LedgerCounters, Receipt, Refusal, issue_receipt
+from turngate.ledger.write_queue import WriteQueue
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
     from turngate.ledger.entry import TurnEntry, TurnStart
+
+GATHER_S: Final = 0.1
+"""Seconds for which writes that nobody waits for may gather; what a crash may lose of them says nothing about a release."""
 
 BATCH_LIMIT: Final = 512
 """Writes per transaction: enough that the disk is never the limit, few enough that none waits long for the others."""
@@ -62,7 +65,7 @@ class SQLiteLedger:
         self._timeout_s = timeout_s
         self._busy_timeout_s = busy_timeout_s
         self._queue_limit = queue_limit
-        self._queue: queue.SimpleQueue[_Job | None] = queue.SimpleQueue()
+        self._queue: WriteQueue[_Job] = WriteQueue(gather_s=GATHER_S, batch_limit=BATCH_LIMIT)
         self._is_open = False
 
     async def open(self) -> None:
@@ -83,7 +86,7 @@ class SQLiteLedger:
         if not self._is_open:
             return
         self._is_open = False
-        self._queue.put(None)
+        self._queue.close()
         try:
             async with asyncio.timeout(self._timeout_s):
                 await asyncio.shield(self._closed)
@@ -152,7 +155,7 @@ class SQLiteLedger:
         if not self._is_open:
             raise LedgerUnavailableError(f"{self.path}: the ledger is not open")
         waiter: asyncio.Future[int | Refusal] = self._loop.create_future()
-        self._queue.put(_Job(write, waiter))
+        self._queue.put(_Job(write, waiter), urgent=True)
         try:
             async with asyncio.timeout(self._timeout_s):
                 return await waiter
@@ -160,8 +163,8 @@ class SQLiteLedger:
             raise LedgerUnavailableError(f"{self.path}: not durable within {self._timeout_s} s") from None
 
     def _tell(self, write: Write) -> None:
-        if self._is_open and (write.kind == "withdrawn" or self._queue.qsize() < self._queue_limit):
-            self._queue.put(_Job(write))
+        if self._is_open and (write.kind == "withdrawn" or len(self._queue) < self._queue_limit):
+            self._queue.put(_Job(write), urgent=False)
         else:
             self.counters.dropped += 1
 
@@ -175,26 +178,12 @@ class SQLiteLedger:
             return
         self._wake(_resolve, opened, database.key)
         try:
-            while batch := self._take_batch():
+            while batch := self._queue.take():
                 self._settle(batch, _write_batch(database, batch))
         finally:
             with contextlib.suppress(apsw.Error):  # the file may be gone; every entry has been answered for
                 database.close()
             self._wake(_resolve, self._closed, None)
-
-    def _take_batch(self) -> list[_Job]:
-        """Wait for a write, then take all that has gathered; an empty batch means that the ledger is closing."""
-        batch: list[_Job] = []
-        job = self._queue.get()
-        with contextlib.suppress(queue.Empty):
-            while job is not None:
-                batch.append(job)
-                if len(batch) == BATCH_LIMIT:
-                    return batch
-                job = self._queue.get_nowait()
-        if job is None and batch:
-            self._queue.put(None)
-        return batch
 
     def _settle(self, batch: list[_Job], answers: list[int | Refusal | LedgerError]) -> None:
         awaited: list[tuple[asyncio.Future[int | Refusal], int | Refusal | LedgerError]] = []

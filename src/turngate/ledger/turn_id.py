@@ -14,6 +14,7 @@ import time
 PREFIX = "tg_"
 _ALPHABET = "0123456789abcdefghjkmnpqrstvwxyz"
 _DIGITS = 26
+_PAIRS = [high + low for high in _ALPHABET for low in _ALPHABET]
 _NS_PER_MS = 1_000_000
 
 
@@ -30,4 +31,5 @@ def _uuid7(milliseconds: int, fraction: int, random: int) -> int:
 
 
 def _crockford(number: int) -> str:
-    return "".join(_ALPHABET[(number >> shift) & 31] for shift in range(5 * (_DIGITS - 1), -1, -5))
+    # Two digits at a time: an id is made for every turn, text or not.
+    return "".join([_PAIRS[(number >> shift) & 1023] for shift in range(5 * (_DIGITS - 2), -1, -10)])

@@ -1,0 +1,61 @@
+from __future__ import annotations
+
+import threading
+import time
+
+from turngate.ledger.write_queue import WriteQueue
+
+FOREVER = 3600.0
+
+
+def test_an_urgent_job_takes_the_patient_ones_before_it_along() -> None:
+    jobs: WriteQueue[int] = WriteQueue(gather_s=FOREVER, batch_limit=10)
+    jobs.put(1, urgent=False)
+    jobs.put(2, urgent=True)
+
+    assert jobs.take() == [1, 2]
+
+
+def test_patient_jobs_are_taken_after_they_have_gathered() -> None:
+    jobs: WriteQueue[int] = WriteQueue(gather_s=0.01, batch_limit=10)
+    jobs.put(1, urgent=False)
+    jobs.put(2, urgent=False)
+
+    assert jobs.take() == [1, 2]
+
+
+def test_a_full_batch_of_patient_jobs_does_not_wait() -> None:
+    jobs: WriteQueue[int] = WriteQueue(gather_s=FOREVER, batch_limit=2)
+    for job in range(5):
+        jobs.put(job, urgent=False)
+
+    assert [jobs.take(), jobs.take(), jobs.take()] == [[0, 1], [2, 3], [4]]
+
+
+def test_a_closed_queue_is_drained_and_then_empty() -> None:
+    jobs: WriteQueue[int] = WriteQueue(gather_s=FOREVER, batch_limit=2)
+    for job in range(3):
+        jobs.put(job, urgent=False)
+    jobs.close()
+
+    assert [jobs.take() for _ in range(4)] == [[0, 1], [2], [], []]
+
+
+def test_nothing_is_lost_or_reordered_between_threads() -> None:
+    jobs: WriteQueue[int] = WriteQueue(gather_s=0.0, batch_limit=7)
+    taken: list[int] = []
+
+    def take_all() -> None:
+        while batch := jobs.take():
+            taken.extend(batch)
+
+    taker = threading.Thread(target=take_all)
+    taker.start()
+    for job in range(5000):
+        jobs.put(job, urgent=job % 11 == 0)
+        if job % 500 == 0:
+            time.sleep(0.001)
+    jobs.close()
+    taker.join(30)
+
+    assert list(range(5000)) == taken
