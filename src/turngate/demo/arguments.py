@@ -7,6 +7,7 @@ alternatives. A schema that wants more (a pattern, a dependency) may get argumen
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -115,9 +116,9 @@ def _kind(schema: Mapping[str, Any]) -> Any:
 
 
 def _number(schema: Mapping[str, Any]) -> int | float:
-    low: int | float = schema.get("minimum", schema.get("exclusiveMinimum", 0) + 1)
-    high: int | float = schema.get("maximum", schema.get("exclusiveMaximum", low + 1) - 1)
-    return min(max(low, 1), high) if high >= low else low
+    low: int | float = schema.get("minimum", schema.get("exclusiveMinimum", -math.inf) + 1)
+    high: int | float = schema.get("maximum", schema.get("exclusiveMaximum", math.inf) - 1)
+    return min(max(low, 1), high)
 
 
 def _text(schema: Mapping[str, Any], name: str) -> str:

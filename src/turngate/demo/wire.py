@@ -14,7 +14,7 @@ from typing import Any, ClassVar, Protocol
 import msgspec
 
 from turngate.core.event import Ending
-from turngate.demo.turns import Close, Cut, End, Fault, Finish, Fragment, Open, Say, Start, Step
+from turngate.demo.turns import Close, Cut, End, Fault, Finish, Fragment, Open, Pause, Say, Start, Step
 
 Json = dict[str, Any]
 
@@ -160,7 +160,7 @@ class MistralWire(ChatWire):
                 self._calls[slot] = Call(number, name)
             case Fragment(slot, text):
                 self._calls[slot].arguments += text
-            case Close():
+            case Close() | Pause():
                 return
             case Finish(ending) if self._calls:
                 yield self._chunk(self._whole_calls(), self.reasons[ending])
