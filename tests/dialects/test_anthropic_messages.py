@@ -98,6 +98,7 @@ def test_a_call_in_message_start_alone_is_a_call() -> None:
 BLOCKED = {
     "unknown kind of block": (start(1, {"type": "hologram"}) + stop(1) + CALL, "unsupported_event"),
     "unknown delta of a call": (start(1, tool_use()) + delta(1, type="x_delta") + stop(1), "unsupported_event"),
+    "a delta whose type is no text": (start(1, tool_use()) + delta(1, type=[]) + stop(1), "unsupported_event"),
     "text for a call": (start(1, tool_use()) + words(1) + stop(1), "invalid_delta"),
     "input for a block of text": (start(1, TEXT) + part(1, "{}") + stop(1), "delta_before_start"),
     "input before its start": (part(1, "{}") + CALL, "delta_before_start"),

@@ -24,10 +24,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal
-
-import msgspec
-from msgspec import Raw, Struct
+from typing import Any, ClassVar
 
 from turngate.core.event import (
     ChoiceClosed,
@@ -52,8 +49,10 @@ from turngate.core.frame import Frame
 from turngate.core.json_text import read_lenient
 from turngate.core.policy import KeepAliveForm, TurnPolicy
 from turngate.core.session import Decoder
-from turngate.core.toolset import Tool, Toolset, collect
+from turngate.core.toolset import Toolset
 from turngate.core.verdict import BlockNotice
+from turngate.dialects.anthropic_json import is_ping, raw_input, raw_inputs, text_index, text_of
+from turngate.dialects.anthropic_request import read_toolset
 from turngate.dialects.base import (
     KEEP_ALIVE,
     blank_or_comment,
@@ -97,62 +96,12 @@ _CALL_BLOCKS = {
 _TEXT_DELTAS = frozenset(
     {"text_delta", "thinking_delta", "signature_delta", "citations_delta", "compaction_delta"}
 )
-# The provider runs these itself; every other versioned type is run by the agent, without a schema in the request.
-_SERVER_TOOLS = ("web_search", "web_fetch", "code_execution", "tool_search_tool", "advisor", "mcp_toolset")
-
 _KNOWN = frozenset(
     {
         "type", "index", "message", "content", "content_block", "delta", "partial_json", "input", "name", "id",
         "stop_reason", "toolset_name", "error",
     }
 )  # fmt: skip
-
-
-class _Delta(Struct, forbid_unknown_fields=True, gc=False):
-    """A delta of nothing but text; any other key or kind sends the frame down the careful path."""
-
-    type: Literal["text_delta", "thinking_delta", "signature_delta"]
-    text: str | None = None
-    thinking: str | None = None
-    signature: str | None = None
-
-
-class _TextDelta(Struct, forbid_unknown_fields=True, gc=False):
-    type: Literal["content_block_delta"]
-    index: int
-    delta: _Delta
-
-
-# No other key, and no other type even where a key is repeated, gets past this decoder: that alone proves the frame text.
-_decode_text_delta = msgspec.json.Decoder(_TextDelta).decode
-
-
-class _Ping(Struct, forbid_unknown_fields=True, gc=False):
-    type: Literal["ping"]
-
-
-_decode_ping = msgspec.json.Decoder(_Ping).decode
-
-
-class _RawBlock(Struct, gc=False):
-    input: Raw = Raw(b"null")
-
-
-class _RawStart(Struct, gc=False):
-    content_block: _RawBlock
-
-
-class _RawMessage(Struct, gc=False):
-    content: list[_RawBlock]
-
-
-class _RawMessageStart(Struct, gc=False):
-    message: _RawMessage
-
-
-_decode_raw_start = msgspec.json.Decoder(_RawStart).decode
-_decode_raw_message = msgspec.json.Decoder(_RawMessage).decode
-_decode_raw_message_start = msgspec.json.Decoder(_RawMessageStart).decode
 
 
 class AnthropicMessages:
@@ -171,21 +120,7 @@ class AnthropicMessages:
 
     def toolset(self, body: bytes) -> Toolset:
         """Read `tools`, the tools that messages bring, `tool_choice` and `stream`."""
-        reading = read_lenient(body)
-        request = reading.value if reading is not None else None
-        if not isinstance(request, dict):
-            return Toolset(readable=False)
-        entries = [entry for entry in _declared(request) if isinstance(entry, dict)]
-        tools, ambiguous = collect([tool for entry in entries if (tool := _tool(entry)) is not None])
-        choice = request.get("tool_choice")
-        return Toolset(
-            tools,
-            ambiguous,
-            toolsets=frozenset(family for entry in entries if (family := _toolset_family(entry))),
-            named_choice=isinstance(choice, dict) and choice.get("type") == "tool",
-            streamed=request.get("stream") is True,
-            model=text_or_none(request.get("model")),
-        )
+        return read_toolset(body)
 
     def decoder(self, tools: Toolset, policy: TurnPolicy, *, streamed: bool) -> Decoder:
         """A decoder of events, or of one message."""
@@ -194,41 +129,6 @@ class AnthropicMessages:
     def error_body(self, message: str, details: Mapping[str, object]) -> bytes:
         """Anthropic's error envelope."""
         return encode(_error(message, details, "invalid_request_error"))
-
-
-def _declared(request: Mapping[str, Any]) -> list[Any]:
-    """The entries of `tools`, and the definitions that messages add by value (`tool_addition`, also after a compaction)."""
-    entries = list(listed(request.get("tools")))
-    for message in listed(request.get("messages")):
-        for block in listed(message.get("content") if isinstance(message, dict) else None):
-            if isinstance(block, dict):
-                changes = [block, *listed(block.get("tool_changes"))]
-                entries += [_added(change) for change in changes if isinstance(change, dict)]
-    return entries
-
-
-def _added(change: Mapping[str, Any]) -> Any:
-    tool = change.get("tool")
-    return (
-        tool.get("definition") if change.get("type") == "tool_addition" and isinstance(tool, dict) else None
-    )
-
-
-def _tool(entry: Mapping[str, Any]) -> Tool | None:
-    name, kind = entry.get("name"), entry.get("type")
-    if not isinstance(name, str):
-        return None
-    if kind in (None, "custom"):
-        return Tool(name, schema=entry.get("input_schema"))
-    server = isinstance(kind, str) and kind.startswith(_SERVER_TOOLS)
-    return Tool(name, runs_on=RunsOn.PROVIDER if server else RunsOn.AGENT)
-
-
-def _toolset_family(entry: Mapping[str, Any]) -> str | None:
-    """What members of a declared toolset call it: `browser_toolset_20260801` brings members of `browser`."""
-    kind = text_or_none(entry.get("type")) or ""
-    family, marker, _ = kind.partition("_toolset")
-    return family if marker and not kind.startswith("mcp_") else None
 
 
 def _error(message: str, details: Mapping[str, object], kind: str) -> dict[str, object]:
@@ -292,15 +192,10 @@ class MessagesDecoder:
         return events
 
     def _is_text(self, data: bytes) -> bool:
-        if self._stopped:
-            return False
-        try:
-            return _decode_text_delta(data).index in self._text
-        except (msgspec.MsgspecError, RecursionError):
-            return False
+        return not self._stopped and text_index(data) in self._text
 
     def _read(self, data: bytes, name: str | None) -> Sequence[Event]:
-        if name == "ping" and _is_ping(data):
+        if name == "ping" and is_ping(data):
             return KEEP_ALIVE
         reading = read_lenient(data)
         if reading is None or not isinstance(reading.value, dict):
@@ -361,7 +256,7 @@ class MessagesDecoder:
     def _body(self, value: Mapping[str, Any], data: bytes) -> list[Event]:
         if value.get("type") == "error":
             return [ProviderFault(_fault(value), raises=False)]
-        return self._message(value, _raw_inputs(data, streamed=False), data)
+        return self._message(value, raw_inputs(data, streamed=False), data)
 
     def _message_start(self, value: Mapping[str, Any], data: bytes) -> list[Event]:
         message = value.get("message")
@@ -371,7 +266,7 @@ class MessagesDecoder:
                 Defect(Code.INVALID_EVENT, "a message_start without a message", may_carry_call=suspect),
                 TurnOpened(None, None),
             ]
-        return self._message(message, _raw_inputs(data, streamed=True), data)
+        return self._message(message, raw_inputs(data, streamed=True), data)
 
     def _message(self, message: Mapping[str, Any], inputs: Sequence[bytes], data: bytes) -> list[Event]:
         self._started = True
@@ -390,7 +285,7 @@ class MessagesDecoder:
     # A message in events.
 
     def _block_start(self, value: Mapping[str, Any], data: bytes) -> list[Event]:
-        return self._open(value.get("index"), value.get("content_block"), _raw_input(data))
+        return self._open(value.get("index"), value.get("content_block"), raw_input(data))
 
     def _open(self, index: Any, block: Any, raw: bytes | None, *, complete: bool = False) -> list[Event]:
         path = f"content[{index}]" if _is_index(index) else "content"
@@ -442,7 +337,7 @@ class MessagesDecoder:
         if given is None or (given == {} and not complete):
             # The placeholder of a start; only in a whole message is an empty input the input.
             return events
-        text = _text_of(raw)
+        text = text_of(raw)
         if text is None:
             message = "an input whose exact text cannot be told"
             return [*events, Defect(Code.INVALID_ARGUMENTS_DELTA, message, path, may_carry_call=suspect)]
@@ -458,7 +353,7 @@ class MessagesDecoder:
         suspect = block is None or not block.harmless
         if not isinstance(delta, dict):
             return [Defect(Code.INVALID_DELTA, "a delta that is no object", path, may_carry_call=suspect)]
-        kind = delta.get("type")
+        kind = text_or_none(delta.get("type"))
         events = _twins(path, delta)
         if kind == "input_json_delta" or "partial_json" in delta:
             return [*events, *self._input(index, path, block, delta)]
@@ -586,14 +481,6 @@ def _is_index(value: Any) -> bool:
     return isinstance(value, int) and not isinstance(value, bool) and value >= 0
 
 
-def _is_ping(data: bytes) -> bool:
-    try:
-        _decode_ping(data)
-    except (msgspec.MsgspecError, RecursionError):
-        return False
-    return True
-
-
 def _twins(path: str, value: Mapping[str, Any]) -> list[Event]:
     twin = case_twin(value, _KNOWN)
     if twin is None:
@@ -605,27 +492,3 @@ def _fault(value: Mapping[str, Any]) -> str:
     """The provider's word for an error."""
     error = value.get("error")
     return wire_word(error.get("type") or "error") if isinstance(error, dict) else "error"
-
-
-def _raw_input(data: bytes) -> bytes | None:
-    """The exact JSON of a block's input, as the wire has it."""
-    try:
-        return bytes(_decode_raw_start(data).content_block.input)
-    except (msgspec.MsgspecError, RecursionError):
-        return None
-
-
-def _raw_inputs(data: bytes, *, streamed: bool) -> list[bytes]:
-    """The exact JSON of the input of each block of a whole message."""
-    try:
-        message = _decode_raw_message_start(data).message if streamed else _decode_raw_message(data)
-    except (msgspec.MsgspecError, RecursionError):
-        return []
-    return [bytes(block.input) for block in message.content]
-
-
-def _text_of(raw: bytes | None) -> str | None:
-    try:
-        return None if raw is None else raw.decode("utf-8", "surrogatepass")
-    except UnicodeDecodeError:
-        return None

@@ -1,0 +1,101 @@
+"""Typed readings of single Anthropic events: is it nothing but text, is it a ping, and what exactly is a call's input.
+
+The short ways of the Messages decoder. A reading that proves a frame harmless admits no key and no kind besides those that it
+names, however often a key is repeated; whatever else arrives takes the careful way.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import msgspec
+from msgspec import Raw, Struct
+
+
+class _Delta(Struct, forbid_unknown_fields=True, gc=False):
+    """A delta of nothing but text; any other key or kind sends the frame down the careful path."""
+
+    type: Literal["text_delta", "thinking_delta", "signature_delta"]
+    text: str | None = None
+    thinking: str | None = None
+    signature: str | None = None
+
+
+class _TextDelta(Struct, forbid_unknown_fields=True, gc=False):
+    type: Literal["content_block_delta"]
+    index: int
+    delta: _Delta
+
+
+# No other key, and no other type even where a key is repeated, gets past this decoder: that alone proves the frame text.
+_decode_text_delta = msgspec.json.Decoder(_TextDelta).decode
+
+
+class _Ping(Struct, forbid_unknown_fields=True, gc=False):
+    type: Literal["ping"]
+
+
+_decode_ping = msgspec.json.Decoder(_Ping).decode
+
+
+class _RawBlock(Struct, gc=False):
+    input: Raw = Raw(b"null")
+
+
+class _RawStart(Struct, gc=False):
+    content_block: _RawBlock
+
+
+class _RawMessage(Struct, gc=False):
+    content: list[_RawBlock]
+
+
+class _RawMessageStart(Struct, gc=False):
+    message: _RawMessage
+
+
+_decode_raw_start = msgspec.json.Decoder(_RawStart).decode
+_decode_raw_message = msgspec.json.Decoder(_RawMessage).decode
+_decode_raw_message_start = msgspec.json.Decoder(_RawMessageStart).decode
+
+
+def text_index(data: bytes) -> int | None:
+    """The block index of an event that is nothing but a delta of text; None for anything else."""
+    try:
+        return _decode_text_delta(data).index
+    except (msgspec.MsgspecError, RecursionError):
+        return None
+
+
+def is_ping(data: bytes) -> bool:
+    """Whether the event is a ping and carries nothing else."""
+    try:
+        _decode_ping(data)
+    except (msgspec.MsgspecError, RecursionError):
+        return False
+    return True
+
+
+def raw_input(data: bytes) -> bytes | None:
+    """The exact JSON of a block's input, as the wire has it."""
+    try:
+        return bytes(_decode_raw_start(data).content_block.input)
+    except (msgspec.MsgspecError, RecursionError):
+        return None
+
+
+def raw_inputs(data: bytes, *, streamed: bool) -> list[bytes]:
+    """The exact JSON of the input of each block of a whole message."""
+    try:
+        message = _decode_raw_message_start(data).message if streamed else _decode_raw_message(data)
+    except (msgspec.MsgspecError, RecursionError):
+        return []
+    return [bytes(block.input) for block in message.content]
+
+
+def text_of(raw: bytes | None) -> str | None:
+    """The exact text of raw JSON; None where it has none that every reader shares."""
+    try:
+        return None if raw is None else raw.decode("utf-8", "surrogatepass")
+    except UnicodeDecodeError:
+        return None
