@@ -19,6 +19,7 @@ import enum
 import functools
 import json
 import re
+import socket
 from collections.abc import Callable, MutableMapping
 from dataclasses import dataclass
 from http import HTTPStatus
@@ -165,8 +166,12 @@ class FrontProtocol(HttpToolsProtocol):
     # The transport's callbacks
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        """Bound what a slow reader may pile up, and start the clock of the first head."""
+        """Bound what a slow reader may pile up, send small writes at once, and start the clock of the first head."""
         super().connection_made(transport)
+        connection = transport.get_extra_info("socket")
+        if connection.family in (socket.AF_INET, socket.AF_INET6):
+            # asyncio sets this only where the listening socket names its protocol, and most are made without.
+            connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         transport.set_write_buffer_limits(high=self.limits.write_high_water)
         self._arm(self.limits.header_timeout_s)
 
@@ -190,12 +195,10 @@ class FrontProtocol(HttpToolsProtocol):
         try:
             self.parser.feed_data(data)
             self._check_unaccounted(len(data))
-        except httptools.HttpParserUpgrade:
-            self._refuse(RefusalError(400, "upgrade_not_supported", "This server does not switch protocols."))
         except httptools.HttpParserError as error:
-            self._refuse(_refusal(error))
+            self._refuse(_refusal(error), self.cycle if self._phase is Phase.BODY else None)
         except RefusalError as refusal:
-            self._refuse(refusal)
+            self._refuse(refusal, None if self._phase is Phase.HEAD else self.cycle)
         finally:
             self._feeding = False
         self._set_timer()
@@ -284,18 +287,21 @@ class FrontProtocol(HttpToolsProtocol):
 
     # Refusing and ending
 
-    def _refuse(self, refusal: RefusalError) -> None:
-        """End the connection in the one way that fits what is under way on it."""
+    def _refuse(self, refusal: RefusalError, culprit: RequestResponseCycle | None) -> None:
+        """End the connection in the one way that fits what is under way on it.
+
+        `culprit` is the invalid request, if its head was still valid.
+        """
         self._deaf = True
         self.pipeline.clear()
         answering = self._answering
-        if answering is not None and not (self._phase is Phase.BODY and answering is self.cycle):
+        if answering is not None and answering is not culprit:
             # An earlier, valid request is being answered: it is the last one.
             answering.keep_alive = False
         elif answering is not None and answering.response_started:
             self._abort(answering.scope)
-        elif answering is None and self._phase is Phase.BODY:
-            # Its request has been answered.
+        elif answering is None and culprit is not None:
+            # It has been answered, and only its body was still coming.
             self.transport.close()
         else:
             self._held = None
@@ -361,11 +367,11 @@ class FrontProtocol(HttpToolsProtocol):
             # It never began: an unused connection is no error, and 408 could be taken for an answer to the next request.
             self.transport.close()
         elif self._phase is Phase.HEAD:
-            self._refuse(RefusalError(408, "header_timeout", "The request's head took too long."))
+            self._refuse(RefusalError(408, "header_timeout", "The request's head took too long."), None)
         elif (left := self._last_read + self.limits.body_timeout_s - self.loop.time()) > 0:
             self._arm(left)
         else:
-            self._refuse(RefusalError(408, "body_timeout", "The request's body stopped coming."))
+            self._refuse(RefusalError(408, "body_timeout", "The request's body stopped coming."), self.cycle)
 
 
 def _refusal(error: httptools.HttpParserError) -> RefusalError:

@@ -1,0 +1,152 @@
+"""A plain ASGI application behind the front protocol, served by a real uvicorn, and raw sockets to talk to it."""
+
+from __future__ import annotations
+
+import contextlib
+import http.client
+import queue
+import socket
+import threading
+from collections.abc import Awaitable, Callable, Iterator, MutableMapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import uvicorn
+
+from turngate.proxy.front import FrontLimits, FrontProtocol, front_protocol, request_target
+
+Message = MutableMapping[str, Any]
+Application = Callable[[Message, Callable[[], Awaitable[Message]], Callable[[Message], Awaitable[None]]], Any]
+
+PATIENCE_S = 20.0
+"""A test that needs this long has failed; no test waits for it to pass."""
+
+
+@dataclass
+class Response:
+    status: int
+    headers: list[tuple[str, str]]
+    body: bytes
+
+
+@dataclass
+class Recorder:
+    """Reads a request whole and says so, or says that the client left before."""
+
+    seen: queue.Queue[tuple[str, Any]] = field(default_factory=queue.Queue)
+
+    async def __call__(
+        self,
+        scope: Message,
+        receive: Callable[[], Awaitable[Message]],
+        send: Callable[[Message], Awaitable[None]],
+    ) -> None:
+        body = b""
+        more = True
+        while more:
+            message = await receive()
+            if message["type"] == "http.disconnect":
+                self.seen.put(("disconnect", request_target(scope)))
+                return
+            body += message["body"]
+            more = message["more_body"]
+        self.seen.put(
+            ("request", {"target": request_target(scope), "headers": scope["headers"], "body": body})
+        )
+        headers = [(b"content-length", b"2")]
+        await send({"type": "http.response.start", "status": 200, "headers": headers})
+        await send({"type": "http.response.body", "body": b"ok"})
+
+
+@dataclass
+class Served:
+    port: int
+    server: uvicorn.Server
+
+    def connect(self) -> socket.socket:
+        return socket.create_connection(("127.0.0.1", self.port), timeout=PATIENCE_S)
+
+    def talk(self, raw: bytes) -> bytes:
+        """Send, and read until the server ends the connection."""
+        with self.connect() as client:
+            client.sendall(raw)
+            return read_to_end(client)
+
+    def refusal(self, raw: bytes) -> Response:
+        (response,) = responses(self.talk(raw))
+        return response
+
+
+@contextlib.contextmanager
+def serve(
+    app: Application,
+    limits: FrontLimits | None = None,
+    loop: str = "uvloop",
+    http: type[FrontProtocol] | None = None,
+) -> Iterator[Served]:
+    listener = socket.create_server(("127.0.0.1", 0))
+    config = uvicorn.Config(
+        app,
+        http=http or front_protocol(limits or FrontLimits()),
+        loop=loop,
+        ws="none",
+        lifespan="off",
+        interface="asgi3",
+        log_config=None,
+        access_log=False,
+        server_header=False,
+        timeout_graceful_shutdown=1,
+    )
+    server = uvicorn.Server(config)
+    thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]})
+    thread.start()
+    try:
+        yield Served(listener.getsockname()[1], server)
+    finally:
+        server.should_exit = True
+        thread.join(PATIENCE_S)
+        listener.close()
+        assert not thread.is_alive()
+
+
+def read_to_end(client: socket.socket) -> bytes:
+    pieces = []
+    while piece := client.recv(65536):
+        pieces.append(piece)
+    return b"".join(pieces)
+
+
+class _Bytes:
+    """What http.client reads a response from."""
+
+    def __init__(self, stream: Any) -> None:
+        self._stream = stream
+
+    def makefile(self, _mode: str) -> Any:
+        return self._stream
+
+
+def responses(data: bytes) -> list[Response]:
+    """All final responses in these bytes."""
+    import io
+
+    stream = io.BytesIO(data)
+    stream.close = lambda: None  # type: ignore[method-assign]
+    found = []
+    while stream.tell() < len(data):
+        found.append(_read_one(stream))
+    return found
+
+
+def next_response(client: socket.socket) -> Response:
+    """The next response on a connection that stays open."""
+    # A buffer of one byte never takes what belongs to the response after it.
+    with client.makefile("rb", 1) as stream:
+        return _read_one(stream)
+
+
+def _read_one(stream: Any) -> Response:
+    reply = http.client.HTTPResponse(_Bytes(stream))  # type: ignore[arg-type]
+    reply.begin()
+    body = b"" if reply.status < 200 else reply.read()
+    return Response(reply.status, [(name.lower(), value) for name, value in reply.getheaders()], body)

@@ -1,0 +1,619 @@
+"""The front on real sockets. Time limits are short here, but no outcome depends on which of two things is faster."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import inspect
+import json
+import queue
+import socket
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from uvicorn import Config
+from uvicorn.protocols.http.flow_control import FlowControl
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
+from uvicorn.server import ServerState
+
+from tests.proxy.served import (
+    PATIENCE_S,
+    Recorder,
+    Served,
+    next_response,
+    read_to_end,
+    responses,
+    serve,
+)
+from turngate.proxy.front import (
+    EXTENSION,
+    FrontLimits,
+    FrontProtocol,
+    RefusalError,
+    abort_connection,
+    check_head,
+    front_of,
+    front_protocol,
+    request_target,
+)
+
+GET = b"GET /x HTTP/1.1\r\nHost: gate.test\r\n\r\n"
+CHUNKED = b"POST /x HTTP/1.1\r\nHost: gate.test\r\nTransfer-Encoding: chunked\r\n\r\n"
+SMALL = FrontLimits(
+    max_header_bytes=2000,
+    max_headers=20,
+    max_target_bytes=500,
+    max_framing_bytes=1000,
+    max_body_bytes=100,
+    max_pipelined=3,
+    linger_s=1,
+)
+
+
+def post(length: int, extra: bytes = b"") -> bytes:
+    return b"POST /x HTTP/1.1\r\nHost: gate.test\r\nContent-Length: %d\r\n%b\r\n" % (length, extra)
+
+
+@pytest.fixture
+def recorder() -> Recorder:
+    return Recorder()
+
+
+@pytest.fixture
+def served(recorder: Recorder) -> Iterator[Served]:
+    with serve(recorder, SMALL) as server:
+        yield server
+
+
+def refusal(served: Served, raw: bytes) -> tuple[int, str]:
+    reply = served.refusal(raw)
+    error = json.loads(reply.body)["error"]
+    assert set(error) == {"message", "type", "code", "param"}
+    assert (error["type"], error["param"]) == ("invalid_request_error", None)
+    assert ("connection", "close") in reply.headers
+    return reply.status, error["code"]
+
+
+# What this relies on in uvicorn
+
+
+def test_every_uvicorn_name_that_is_relied_on_is_there_and_unchanged() -> None:
+    signatures = {
+        "connection_made": ["self", "transport"],
+        "connection_lost": ["self", "exc"],
+        "data_received": ["self", "data"],
+        "on_message_begin": ["self"],
+        "on_url": ["self", "url"],
+        "on_header": ["self", "name", "value"],
+        "on_headers_complete": ["self"],
+        "on_body": ["self", "body"],
+        "on_message_complete": ["self"],
+        "on_response_complete": ["self"],
+        "_start_asgi_task": ["self", "cycle", "app"],
+        "_unset_keepalive_if_required": ["self"],
+    }
+    found = {
+        name: list(inspect.signature(getattr(HttpToolsProtocol, name)).parameters) for name in signatures
+    }
+    assert found == signatures
+    assert not hasattr(HttpToolsProtocol, "on_chunk_header"), "call it from FrontProtocol.on_chunk_header"
+
+
+def test_every_uvicorn_attribute_that_is_relied_on_is_there() -> None:
+    async def protocol() -> FrontProtocol:
+        return FrontProtocol(Config(Recorder(), lifespan="off", log_config=None), ServerState(), {})
+
+    front = asyncio.run(protocol())
+    for name in (
+        "parser",
+        "loop",
+        "transport",
+        "flow",
+        "cycle",
+        "pipeline",
+        "headers",
+        "scope",
+        "server_state",
+    ):
+        assert hasattr(front, name), name
+    assert front.server_state.default_headers == []
+    flow = FlowControl(None)  # type: ignore[arg-type]
+    assert flow.read_paused is False
+    assert callable(flow.resume_reading)
+    source = inspect.getsource(RequestResponseCycle)
+    for name in (
+        "disconnected",
+        "keep_alive",
+        "message_event",
+        "response_started",
+        "response_complete",
+        "scope",
+    ):
+        assert f"self.{name} = " in source, name
+    assert "elif not self.response_complete and not self.disconnected:" in source, "abort() is quiet by this"
+
+
+def test_the_one_method_that_is_replaced_is_the_one_that_was_read() -> None:
+    source = inspect.getsource(HttpToolsProtocol.data_received)
+    digest = hashlib.sha256(source.encode()).hexdigest()[:16]
+    assert digest == "010a7ae59a5d3b1a", "uvicorn changed data_received: compare it with FrontProtocol's"
+
+
+# The head
+
+
+@pytest.mark.parametrize(
+    ("line", "host", "extra", "expected"),
+    [
+        (b"GET /x HTTP/1.1", b"", b"", (400, "invalid_host")),
+        (b"GET /x HTTP/1.1", b"Host: a\r\nHost: a\r\n", b"", (400, "invalid_host")),
+        (b"GET /x HTTP/1.1", b"Host:\r\n", b"", (400, "invalid_host")),
+        (b"GET /x HTTP/1.1", b"Host: a@b\r\n", b"", (400, "invalid_host")),
+        (b"GET /x HTTP/1.1", b"Host: a:b\r\n", b"", (400, "invalid_host")),
+        (b"GET /x HTTP/1.1", b"Host: a,b\r\n", b"", (400, "invalid_host")),
+        (b"GET /x HTTP/1.1", b"Host: [::1\r\n", b"", (400, "invalid_host")),
+        (b"GET /x HTTP/1.0", b"Host: a\r\n", b"", (505, "http_version")),
+        (b"CONNECT a:443 HTTP/1.1", b"Host: a:443\r\n", b"", (405, "method_not_allowed")),
+        (b"TRACE /x HTTP/1.1", b"Host: a\r\n", b"", (405, "method_not_allowed")),
+        (b"GET http://a/x HTTP/1.1", b"Host: a\r\n", b"", (400, "invalid_target")),
+        (b"OPTIONS * HTTP/1.1", b"Host: a\r\n", b"", (400, "invalid_target")),
+        (b"GET /x#y HTTP/1.1", b"Host: a\r\n", b"", (400, "invalid_target")),
+        (b"GET /x HTTP/1.1", b"Host: a\r\n", b"Connection: close, Cookie\r\n", (400, "invalid_connection")),
+        (b"GET /x HTTP/1.1", b"Host: a\r\n", b"Connection: content-length\r\n", (400, "invalid_connection")),
+        (b"GET /x HTTP/1.1", b"Host: a\r\n", b"Expect: 200-maybe\r\n", (417, "expectation_failed")),
+        (
+            b"POST /x HTTP/1.1",
+            b"Host: a\r\n",
+            b"Transfer-Encoding: gzip, chunked\r\n",
+            (501, "transfer_coding"),
+        ),
+        (b"POST /x HTTP/1.1", b"Host: a\r\n", b"Content-Length: 101\r\n", (413, "request_too_large")),
+    ],
+)
+def test_a_head_that_is_no_plain_request_to_this_server_is_refused(
+    served: Served,
+    recorder: Recorder,
+    line: bytes,
+    host: bytes,
+    extra: bytes,
+    expected: tuple[int, str],
+) -> None:
+    assert refusal(served, line + b"\r\n" + host + extra + b"\r\n") == expected
+    assert recorder.seen.empty()
+
+
+@pytest.mark.parametrize(
+    "host", [b"a", b"gate.test:8080", b"127.0.0.1", b"[::1]:80", b"[2001:db8::1]", b"a_b-c.d"]
+)
+def test_a_valid_host_is_accepted(host: bytes) -> None:
+    check_head(b"GET", b"/", "1.1", [(b"host", host)], SMALL)
+
+
+@pytest.mark.parametrize("upgrade", [b"websocket", b"h2c", b"TLS/1.0", b"anything"])
+def test_no_upgrade_reaches_the_application(served: Served, recorder: Recorder, upgrade: bytes) -> None:
+    # llhttp takes what follows the head of an upgrade for another protocol: here, that would hide the body.
+    raw = post(5, b"Connection: Upgrade\r\nUpgrade: %b\r\nSec-WebSocket-Key: a\r\n" % upgrade) + b"hello"
+    assert refusal(served, raw) == (400, "upgrade_not_supported")
+    assert recorder.seen.empty()
+
+
+def test_a_method_that_is_not_allowed_learns_which_are(served: Served) -> None:
+    headers = dict(served.refusal(b"TRACE / HTTP/1.1\r\nHost: a\r\n\r\n").headers)
+    assert headers["allow"] == "DELETE, GET, HEAD, OPTIONS, PATCH, POST, PUT"
+    assert headers["x-should-retry"] == "false"
+
+
+def test_no_refusal_and_no_reply_names_the_server_software(served: Served) -> None:
+    for reply in (
+        served.refusal(b"x\r\n\r\n"),
+        responses(served.talk(GET.replace(b"x H", b"? H") + b"x\r\n\r\n"))[0],
+    ):
+        assert "server" not in dict(reply.headers)
+        assert b"uvicorn" not in reply.body
+
+
+@pytest.mark.parametrize(
+    ("raw", "expected"),
+    [
+        (b"GET /%b HTTP/1.1\r\nHost: a\r\n\r\n" % (b"a" * 500), (414, "target_too_long")),
+        (b"GET / HTTP/1.1\r\nHost: a\r\n%b\r\n" % (b"X-A: b\r\n" * 20), (431, "headers_too_large")),
+        (b"GET / HTTP/1.1\r\nHost: a\r\nX-A: %b\r\n\r\n" % (b"b" * 2000), (431, "headers_too_large")),
+    ],
+)
+def test_a_head_that_is_too_large_is_refused(served: Served, raw: bytes, expected: tuple[int, str]) -> None:
+    assert refusal(served, raw) == expected
+
+
+def test_a_head_at_the_limits_is_served(served: Served) -> None:
+    raw = b"GET /%b HTTP/1.1\r\nHost: a\r\n%b\r\n" % (b"a" * 499, b"X-A: b\r\n" * 19)
+    with served.connect() as client:
+        client.sendall(raw)
+        assert next_response(client).status == 200
+
+
+def test_a_field_that_never_ends_is_refused_before_it_is_complete(served: Served) -> None:
+    with served.connect() as client:
+        client.sendall(b"GET / HTTP/1.1\r\nHost: a\r\nX-A: ")
+        for _ in range(30):
+            client.sendall(b"b" * 100)
+        (reply,) = responses(read_to_end(client))
+    assert reply.status == 431
+
+
+def test_line_ends_before_a_request_are_bounded_too(served: Served) -> None:
+    assert refusal(served, b"\r\n" * 2000) == (431, "headers_too_large")
+
+
+@pytest.mark.parametrize(
+    "target", [b"/x?", b"/a%2Fb/%2e%2e/c?q=%2B+%20&&=&k", b"//evil.test/x", b"/v1/../admin"]
+)
+def test_the_target_reaches_the_application_byte_for_byte(
+    served: Served, recorder: Recorder, target: bytes
+) -> None:
+    with served.connect() as client:
+        client.sendall(b"GET %b HTTP/1.1\r\nHost: a\r\n\r\n" % target)
+        assert next_response(client).status == 200
+    assert recorder.seen.get(timeout=PATIENCE_S)[1]["target"] == target
+
+
+# The body
+
+
+def test_a_body_that_is_too_large_is_refused_before_the_client_sends_it(served: Served) -> None:
+    data = served.talk(post(101, b"Expect: 100-continue\r\n"))
+    assert data.startswith(b"HTTP/1.1 413 ")
+    assert b"100 Continue" not in data
+
+
+def test_a_client_that_expects_it_is_told_to_continue(served: Served, recorder: Recorder) -> None:
+    with served.connect() as client:
+        client.sendall(post(100, b"Expect: 100-continue\r\n"))
+        interim = b"HTTP/1.1 100 Continue\r\n\r\n"
+        assert client.recv(len(interim), socket.MSG_WAITALL) == interim
+        client.sendall(b"a" * 100)
+        assert next_response(client).status == 200
+    assert recorder.seen.get(timeout=PATIENCE_S)[1]["body"] == b"a" * 100
+
+
+def test_trailers_are_dropped(served: Served, recorder: Recorder) -> None:
+    with served.connect() as client:
+        client.sendall(CHUNKED + b"5\r\nhello\r\n0\r\nAuthorization: Bearer other\r\nX-T: 1\r\n\r\n")
+        assert next_response(client).status == 200
+    request = recorder.seen.get(timeout=PATIENCE_S)[1]
+    assert request["body"] == b"hello"
+    assert request["headers"] == [(b"host", b"gate.test"), (b"transfer-encoding", b"chunked")]
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"5;%b\r\nhello\r\n0\r\n\r\n" % (b"a" * 2000),
+        b"%b5\r\nhello\r\n0\r\n\r\n" % (b"0" * 2000),
+        b"0\r\nX-T: %b\r\n\r\n" % (b"a" * 2000),
+        b"0\r\n%b\r\n" % (b"X-T: a\r\n" * 200),
+        b"1;%b\r\na\r\n" % (b"a" * 50) * 50 + b"0\r\n\r\n",
+    ],
+    ids=["extension", "size", "trailer", "trailers", "many extensions"],
+)
+@pytest.mark.parametrize("piece", [10_000, 100])
+def test_a_body_with_too_much_besides_its_data_is_refused(
+    served: Served, recorder: Recorder, body: bytes, piece: int
+) -> None:
+    raw = CHUNKED + body
+    with served.connect() as client:
+        for start in range(0, len(raw), piece):
+            client.sendall(raw[start : start + piece])
+        (reply,) = responses(read_to_end(client))
+    assert (reply.status, json.loads(reply.body)["error"]["code"]) == (400, "too_much_framing")
+    assert [event for event in recorder.seen.queue if event[0] == "request"] == []
+
+
+def test_many_small_chunks_are_no_flood(served: Served, recorder: Recorder) -> None:
+    with served.connect() as client:
+        client.sendall(CHUNKED + b"1\r\na\r\n" * 5000 + b"0\r\n\r\n")
+        assert next_response(client).status == 200
+    assert recorder.seen.get(timeout=PATIENCE_S)[1]["body"] == b"a" * 5000
+
+
+def test_an_invalid_body_in_the_read_of_its_head_starts_no_application(
+    served: Served, recorder: Recorder
+) -> None:
+    assert refusal(served, CHUNKED + b"0x5\r\nhello\r\n0\r\n\r\n") == (400, "malformed_request")
+    assert recorder.seen.empty()
+
+
+def test_an_invalid_body_in_a_later_read_is_a_disconnect(served: Served, recorder: Recorder) -> None:
+    with served.connect() as client:
+        client.sendall(
+            post(5, b"Expect: 100-continue\r\n").replace(b"Content-Length: 5", b"Transfer-Encoding: chunked")
+        )
+        assert client.recv(25, socket.MSG_WAITALL).startswith(b"HTTP/1.1 100 ")
+        client.sendall(b"5\r\nhelloXX")
+        (reply,) = responses(read_to_end(client))
+    assert reply.status == 400
+    assert recorder.seen.get(timeout=PATIENCE_S) == ("disconnect", b"/x")
+
+
+# Time
+
+
+def test_a_connection_on_which_nothing_comes_is_closed_without_a_word(recorder: Recorder) -> None:
+    with serve(recorder, FrontLimits(header_timeout_s=0.2)) as served:
+        assert served.talk(b"") == b""
+
+
+@pytest.mark.parametrize("part", [b"G", b"\r\n", b"GET / HTTP/1.1\r\nHost: a\r\nX-A: "])
+def test_half_a_head_is_refused_in_time(recorder: Recorder, part: bytes) -> None:
+    with serve(recorder, FrontLimits(header_timeout_s=0.2)) as served:
+        reply = served.refusal(part)
+        assert (reply.status, json.loads(reply.body)["error"]["code"]) == (408, "header_timeout")
+        assert "x-should-retry" not in dict(reply.headers)
+
+
+def test_feeding_a_head_by_drops_does_not_extend_its_time(recorder: Recorder) -> None:
+    with (
+        serve(recorder, FrontLimits(header_timeout_s=0.3, linger_s=0.1)) as served,
+        served.connect() as client,
+    ):
+        client.sendall(b"GET / HTTP/1.1\r\nHost: a\r\nX-A: ")
+        client.settimeout(0.05)
+        data = None
+        for _ in range(400):
+            try:
+                client.sendall(b"b")
+                data = client.recv(65536)
+                break
+            except TimeoutError:
+                continue
+        assert data is not None
+        assert data.startswith(b"HTTP/1.1 408 ")
+
+
+def test_the_second_head_on_a_connection_has_its_time_too(recorder: Recorder) -> None:
+    with serve(recorder, FrontLimits(header_timeout_s=0.2)) as served:
+        first, second = responses(served.talk(GET + b"GET /"))
+        assert (first.status, second.status) == (200, 408)
+
+
+@pytest.mark.parametrize("raw", [post(5) + b"hel", CHUNKED + b"5\r\nhel", CHUNKED + b"5\r\nhello\r\n"])
+def test_half_a_body_is_a_disconnect_in_time_and_never_a_request(recorder: Recorder, raw: bytes) -> None:
+    with serve(recorder, FrontLimits(body_timeout_s=0.2)) as served:
+        reply = served.refusal(raw)
+        assert (reply.status, json.loads(reply.body)["error"]["code"]) == (408, "body_timeout")
+        assert recorder.seen.get(timeout=PATIENCE_S) == ("disconnect", b"/x")
+        assert recorder.seen.empty()
+
+
+def test_a_body_that_keeps_coming_is_not_late(recorder: Recorder) -> None:
+    with serve(recorder, FrontLimits(body_timeout_s=2)) as served, served.connect() as client:
+        client.sendall(post(50))
+        started = time.monotonic()
+        for _ in range(50):
+            client.sendall(b"a")
+            time.sleep(0.05)
+        assert time.monotonic() - started > 2
+        assert next_response(client).status == 200
+
+
+def test_a_client_that_leaves_in_its_body_is_a_disconnect(served: Served, recorder: Recorder) -> None:
+    with served.connect() as client:
+        client.sendall(post(5) + b"hel")
+    assert recorder.seen.get(timeout=PATIENCE_S) == ("disconnect", b"/x")
+
+
+# Several requests on one connection
+
+
+def test_requests_on_one_connection_share_no_state(served: Served, recorder: Recorder) -> None:
+    with served.connect() as client:
+        for i in range(20):
+            client.sendall(
+                b"POST /%d HTTP/1.1\r\nHost: a\r\nX-%d: a\r\nContent-Length: 2\r\n\r\n%02d" % (i, i, i)
+            )
+            assert next_response(client).status == 200
+            request = recorder.seen.get(timeout=PATIENCE_S)[1]
+            assert (request["target"], request["body"]) == (b"/%d" % i, b"%02d" % i)
+            assert [name for name, _ in request["headers"]] == [b"host", b"x-%d" % i, b"content-length"]
+
+
+def test_nothing_is_served_after_a_refused_request(served: Served, recorder: Recorder) -> None:
+    data = served.talk(b"GET /x HTTP/1.1\r\n\r\n" + GET)
+    assert [reply.status for reply in responses(data)] == [400]
+    assert recorder.seen.empty()
+
+
+def test_a_valid_request_before_an_invalid_one_is_still_answered(served: Served, recorder: Recorder) -> None:
+    data = served.talk(GET + b"GET /y HTTP/1.1\r\n\r\n" + GET)
+    assert [reply.status for reply in responses(data)] == [200]
+    assert recorder.seen.qsize() == 1
+
+
+def test_too_many_pipelined_requests_end_the_connection(served: Served, recorder: Recorder) -> None:
+    data = served.talk(GET * 10)
+    assert [reply.status for reply in responses(data)] == [200]
+    assert recorder.seen.qsize() == 1
+
+
+def test_an_answer_given_before_the_body_came_ends_the_connection() -> None:
+    async def hasty(_scope: Any, _receive: Any, send: Any) -> None:
+        await send({"type": "http.response.start", "status": 404, "headers": [(b"content-length", b"0")]})
+        await send({"type": "http.response.body"})
+
+    with serve(hasty, FrontLimits(linger_s=1)) as served:
+        assert [reply.status for reply in responses(served.talk(post(50)))] == [404]
+
+
+# Streaming replies: an application that the test drives, one message at a time
+
+
+class Driven:
+    """Starts a reply, then sends each piece that the test puts; None aborts, and the empty piece ends."""
+
+    def __init__(self) -> None:
+        self.pieces: asyncio.Queue[bytes | None] = asyncio.Queue()
+        self.loop: asyncio.AbstractEventLoop | None = None
+        self.scope: Any = None
+        self.events: queue.Queue[str] = queue.Queue()
+        self.sent = 0
+
+    def put(self, piece: bytes | None) -> None:
+        assert self.loop is not None
+        self.loop.call_soon_threadsafe(self.pieces.put_nowait, piece)
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        self.loop, self.scope = asyncio.get_running_loop(), scope
+        assert (await receive())["more_body"] is False
+        watcher = asyncio.ensure_future(receive())
+        watcher.add_done_callback(lambda done: self.events.put(done.result()["type"]))
+        await send({"type": "http.response.start", "status": 200})
+        self.events.put("started")
+        while (piece := await self.pieces.get()) is not None:
+            await send({"type": "http.response.body", "body": piece, "more_body": piece != b""})
+            self.sent += len(piece)
+            if piece == b"":
+                return
+        abort_connection(scope)
+        abort_connection(scope)
+        await send({"type": "http.response.body", "body": b"never", "more_body": True})
+        self.events.put("aborted")
+
+
+@pytest.fixture
+def driven() -> Driven:
+    return Driven()
+
+
+@pytest.fixture(params=["uvloop", "asyncio"])
+def streaming(request: pytest.FixtureRequest, driven: Driven) -> Iterator[Served]:
+    with serve(driven, FrontLimits(linger_s=1), loop=request.param) as server:
+        yield server
+
+
+def test_an_aborted_reply_is_a_cut_to_the_client_and_quiet_in_the_log(
+    streaming: Served, driven: Driven, caplog: pytest.LogCaptureFixture
+) -> None:
+    with streaming.connect() as client:
+        client.sendall(GET)
+        assert driven.events.get(timeout=PATIENCE_S) == "started"
+        driven.put(b"data: 1\n\n")
+        data = b""
+        while not data.endswith(b"9\r\ndata: 1\n\n\r\n"):
+            data += client.recv(65536)
+        driven.put(None)
+        assert read_to_end(client) == b""
+    assert {driven.events.get(timeout=PATIENCE_S), driven.events.get(timeout=PATIENCE_S)} == {
+        "aborted",
+        "http.disconnect",
+    }
+    streaming.server.should_exit = True
+    while streaming.server.server_state.tasks:
+        time.sleep(0.01)
+    assert [
+        record.getMessage() for record in caplog.records if record.levelname in ("WARNING", "ERROR")
+    ] == []
+
+
+def test_an_abort_after_the_reply_leaves_the_next_request_alone(streaming: Served, driven: Driven) -> None:
+    with streaming.connect() as client:
+        client.sendall(GET)
+        assert driven.events.get(timeout=PATIENCE_S) == "started"
+        first = driven.scope
+        driven.put(b"")
+        assert next_response(client).body == b""
+        assert driven.events.get(timeout=PATIENCE_S) == "http.disconnect"
+        client.sendall(GET)
+        assert driven.events.get(timeout=PATIENCE_S) == "started"
+        assert driven.loop is not None
+        driven.loop.call_soon_threadsafe(abort_connection, first)
+        driven.put(b"still here")
+        driven.put(b"")
+        assert next_response(client).body == b"still here"
+
+
+def test_an_invalid_request_behind_a_stream_does_not_touch_the_stream(
+    streaming: Served, driven: Driven
+) -> None:
+    with streaming.connect() as client:
+        client.sendall(GET)
+        assert driven.events.get(timeout=PATIENCE_S) == "started"
+        client.sendall(b"\x00garbage\r\n\r\n" + GET)
+        driven.put(b"one")
+        driven.put(b"")
+        (reply,) = responses(read_to_end(client))
+    assert reply.body == b"one"
+
+
+def test_a_client_that_leaves_is_noticed_although_it_had_sent_a_second_request(
+    streaming: Served, driven: Driven
+) -> None:
+    with streaming.connect() as client:
+        client.sendall(GET + GET)
+        assert driven.events.get(timeout=PATIENCE_S) == "started"
+        # uvicorn stops reading while a second request waits, so only a reset is seen.
+        client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b"\x01\0\0\0\0\0\0\0")
+    for _ in range(100):
+        driven.put(b"a" * 65536)
+    assert driven.events.get(timeout=PATIENCE_S) == "http.disconnect"
+    driven.put(b"")
+
+
+def test_a_client_that_does_not_read_makes_the_application_wait(streaming: Served, driven: Driven) -> None:
+    piece = b"a" * 16384
+    client = socket.socket()
+    client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+    client.settimeout(PATIENCE_S)
+    with client:
+        client.connect(("127.0.0.1", streaming.port))
+        client.sendall(GET)
+        assert driven.events.get(timeout=PATIENCE_S) == "started"
+        total = 4096
+        for _ in range(total):
+            driven.put(piece)
+        front = front_of(driven.scope)
+        # Without a bound all of it would be sent soon. With one, what is sent comes to rest far below.
+        before = -1
+        while driven.sent != before:
+            before = driven.sent
+            time.sleep(0.2)
+        assert 0 < before < total * len(piece)
+        assert front.buffered() <= FrontLimits().write_high_water + len(piece) + 16
+        driven.put(b"")
+        assert len(next_response(client).body) == total * len(piece)
+
+
+def test_small_writes_are_not_delayed() -> None:
+    found: queue.Queue[int] = queue.Queue()
+
+    class Observed(front_protocol(FrontLimits())):  # type: ignore[misc]
+        def connection_made(self, transport: asyncio.Transport) -> None:
+            super().connection_made(transport)
+            connection = transport.get_extra_info("socket")
+            found.put(connection.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY))
+
+    for loop in ("uvloop", "asyncio"):
+        with serve(Recorder(), loop=loop, http=Observed) as served, served.connect() as client:
+            client.sendall(GET)
+            assert next_response(client).status == 200
+            assert found.get(timeout=PATIENCE_S) == 1, loop
+
+
+# The pieces
+
+
+def test_the_protocol_class_carries_its_limits_and_leaves_the_defaults_alone() -> None:
+    assert front_protocol(SMALL).limits is SMALL
+    assert FrontProtocol.limits == FrontLimits()
+
+
+def test_the_extension_is_where_the_application_looks_for_it() -> None:
+    with pytest.raises(KeyError, match="extensions"):
+        request_target({"type": "http"})
+    assert EXTENSION == "turngate.front"
+
+
+def test_a_refusal_repeats_nothing_of_the_request() -> None:
+    with pytest.raises(RefusalError) as caught:
+        check_head(b"GET", b"/secret#x", "1.1", [(b"host", b"secret")], SMALL)
+    assert b"secret" not in caught.value.response([])
