@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from turngate.core.frame import Frame, FrameFault
+from turngate.core.frame import Frame, FrameFault, is_utf8
 
 
 class BodyFramer:
@@ -29,4 +29,4 @@ class BodyFramer:
             return []
         raw = b"".join(self._pieces)
         self._pieces.clear()
-        return [Frame(raw, data=raw)]
+        return [Frame(raw, data=raw, fault=None if is_utf8(raw) else FrameFault.ENCODING)]

@@ -38,6 +38,17 @@ class Frame(Struct, frozen=True, gc=False):
     fault: FrameFault | None = None
 
 
+def is_utf8(raw: bytes) -> bool:
+    """Whether every reader decodes these bytes to the same text."""
+    if raw.isascii():
+        return True
+    try:
+        raw.decode()
+    except UnicodeDecodeError:
+        return False
+    return True
+
+
 class Framer(Protocol):
     """Cuts a byte stream into frames. Bounded, never rescans, knows nothing of dialects."""
 

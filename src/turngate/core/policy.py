@@ -78,6 +78,8 @@ class Limits:
 
     calls: int = 128
     """Calls a turn; providers cap parallel calls far lower, and the published reassemblers use the same 128."""
+    choices: int = 128
+    """Choices a turn; `n` is at most 128 where the largest provider documents it."""
     argument_bytes: int = MIB
     """UTF-8 bytes of arguments a call; a whole-file edit fits, a runaway generation does not."""
     held_bytes: int = 8 * MIB

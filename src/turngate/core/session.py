@@ -118,6 +118,7 @@ class Session:
         self.tally = Tally()
         self.verdict: Verdict | None = None
         self._policy = policy
+        self._observing = policy.mode is Mode.OBSERVE
         self._framer = framer
         self._decoder = decoder
         self._judge = judge
@@ -143,8 +144,9 @@ class Session:
         actions = self._judge_frames(self._framer.receive_data(data), now)
         if self._observing:
             return [Forward(data), *actions]
-        if self.gate.state is GateState.PASSING and len(actions) == 1 and self._whole(actions[0], data):
-            return [Forward(data)]
+        if len(actions) == 1 and type(only := actions[0]) is Forward and only.data == data:
+            # A read that passes as it came is forwarded as the very object that was read.
+            return actions if only.data is data else [Forward(data)]
         return actions
 
     def receive_eof(self, now: float, *, clean: bool, how: str = "") -> list[Action]:
@@ -164,15 +166,15 @@ class Session:
         """Time has passed: decide after the grace, block a stall, or keep the client's connection alive."""
         if self.gate.state is not GateState.HOLDING or self.verdict is not None:
             return []
-        timing = self._policy.timing
-        silence = now - (self.tally.last_at or now)
-        if self._grace_runs and silence >= timing.terminal_grace_s:
+        timing, heard_at = self._policy.timing, self.tally.last_at or 0.0
+        # The very sums of `deadline`: a tick at the deadline must find it due, whatever the rounding.
+        if self._grace_runs and now >= heard_at + timing.terminal_grace_s:
             self.turn.end(clean=True, how="grace")
             return self._conclude(now)
-        if timing.hold_timeout_s and silence >= timing.hold_timeout_s:
+        if timing.hold_timeout_s and now >= heard_at + timing.hold_timeout_s:
             self.turn.end(clean=False, how="stalled")
             return self._conclude(now)
-        if not timing.keepalive_s or now - self._sent_at < timing.keepalive_s:
+        if self._observing or not timing.keepalive_s or now < self._sent_at + timing.keepalive_s:
             return []
         self._sent_at = now
         keep_alive = self._decoder.keep_alive()
@@ -194,8 +196,6 @@ class Session:
 
     def stop(self, outcome: Outcome, reason: Reason, finding: Finding, now: float) -> list[Action]:
         """End the turn from outside: an operator, the client, a shutdown. Nothing held leaves."""
-        if self.verdict is not None and self.verdict.outcome is not Outcome.RELEASED:
-            return []
         if self.gate.state in (GateState.RELEASED, GateState.BLOCKED):
             return []
         self.turn.findings.add(finding)
@@ -217,9 +217,10 @@ class Session:
     def release(self, receipt: Receipt) -> list[Action]:
         """The turn is on record as released: hand out what is held. The only way that held bytes leave."""
         verdict = self.verdict
-        if verdict is None or verdict.outcome is not Outcome.RELEASED or receipt.turn_id != self.turn_id:
+        if verdict is None or receipt.turn_id != self.turn_id:
             raise MisuseError("release without a verdict and a receipt for this turn")
-        if self.gate.state is GateState.BLOCKED:
+        if self.gate.state is not GateState.HOLDING:
+            # It was stopped while the ledger was writing, or it has been released already.
             return []
         self.gate.step(Signal.PASS)
         for slot in self.turn.agent_calls:
@@ -240,10 +241,6 @@ class Session:
     # How a frame is judged.
 
     @property
-    def _observing(self) -> bool:
-        return self._policy.mode is Mode.OBSERVE
-
-    @property
     def _grace_runs(self) -> bool:
         decoder, timing = self._decoder, self._policy.timing
         return (
@@ -252,16 +249,13 @@ class Session:
             and timing.terminal_grace_s > 0
         )
 
-    def _whole(self, action: Action, data: bytes) -> bool:
-        # A read that passes as it came is forwarded as the very object that was read.
-        return isinstance(action, Forward) and len(action.data) == len(data) and action.data == data
-
     def _judge_frames(self, frames: list[Frame], now: float) -> list[Action]:
         gate, decoder, prose = self.gate, self._decoder, self._decoder.prose
         passing: list[bytes] = []
         actions: list[Action] = []
+        tally = self.tally
         for frame in frames:
-            self.tally.frames += 1
+            tally.frames += 1
             events = decoder.decode(frame)
             if events is prose and gate.state is GateState.PASSING:
                 passing.append(frame.raw)
@@ -296,27 +290,24 @@ class Session:
         limits, size = self._policy.limits, len(frame.raw)
         if frame.fault is FrameFault.OVERSIZED:
             self._over(f"a frame of more than {limits.frame_bytes} bytes")
+        elif self._observing:
+            return
         elif self.gate.held_bytes + size > limits.held_bytes:
             self._over(f"more than {limits.held_bytes} bytes held for one turn")
         elif not self._budget.take(size):
             self._over(f"more than {self._budget.limit} bytes held by the whole process")
         else:
             self._budgeted += size
-            if not self._observing:
-                self.gate.hold(frame.raw)
+            self.gate.hold(frame.raw)
 
     def _over(self, what: str) -> None:
-        self.turn.doubtful = True
-        self.turn.note(Code.LIMIT_EXCEEDED, what)
+        self.turn.overrun(what)
 
     def _conclude_early(self, frame: Frame, now: float) -> list[Action]:
         """Decide before the stream ends: the last event came, the provider failed, or a limit was reached."""
-        codes = self.turn.findings.codes()
-        if self.turn.state is TurnState.CLOSED or self.turn.state is TurnState.FAULTED:
-            return self._conclude(now)
-        if Code.LIMIT_EXCEEDED in codes or frame.fault is FrameFault.OVERSIZED:
-            return self._conclude(now)
-        return []
+        turn = self.turn
+        over = turn.state is TurnState.CLOSED or turn.state is TurnState.FAULTED or turn.overran
+        return self._conclude(now) if over or frame.fault is FrameFault.OVERSIZED else []
 
     # How a turn is concluded.
 
@@ -332,6 +323,8 @@ class Session:
         if verdict.outcome is Outcome.RELEASED:
             self.verdict = verdict
             self.tally.decided_at = now
+            for slot in self.turn.agent_calls:
+                slot.step(SlotInput.VALIDATE)
             return [Decide(verdict)]
         return self._block(verdict, now)
 

@@ -12,11 +12,12 @@ from __future__ import annotations
 
 import re
 
-from turngate.core.frame import Frame, FrameFault
+from turngate.core.frame import Frame, FrameFault, is_utf8
 
 # A line end is CRLF, LF, or CR that is not the first half of a CRLF; a CR at the very end of what has arrived is undecided.
 _BOUNDARY = re.compile(rb"(?:\r\n|\n|\r(?=[^\n]))(?:\r\n|\n|\r(?=[^\n]))")
-_BOUNDARY_AT_END = re.compile(rb"(?:\r\n|\n|\r)(?:\r\n|\n|\r)")
+# Once the stream has ended, nothing is undecided. The look-ahead keeps a CRLF from being taken for two line ends.
+_BOUNDARY_AT_END = re.compile(rb"(?:\r\n|\n|\r(?!\n))(?:\r\n|\n|\r(?!\n))")
 _LEADING_LINE_END = re.compile(rb"\r\n|\n|\r(?=[^\n])")
 _LINE_END = re.compile(rb"\r\n|\n|\r")
 # The longest prefix of a boundary that can hang over from the reads before: CR LF CR.
@@ -42,8 +43,10 @@ class SSEFramer:
         if self._overflown:
             return [Frame(data, fault=FrameFault.OVERSIZED)]
         if not self._pieces:
-            return self._cut(data)
-        if not _has_boundary(self._tail + data):
+            plain = _read_plain(data) if len(data) <= self._limit else None
+            return [plain] if plain is not None else self._cut(data)
+        # A lone CR that was undecided until now is a blank line, and so a block.
+        if self._tail != b"\r" and not _has_boundary(self._tail + data):
             self._keep(data)
             return self._overflow() if self._size > self._limit else []
         self._pieces.append(data)
@@ -78,7 +81,7 @@ class SSEFramer:
             if end - start > self._limit:
                 break
             raw = data[start:end] if start or end < size else data
-            frames.append(_read_plain(raw) if lf_only else read_block(raw))
+            frames.append((_read_plain(raw) if lf_only else None) or read_block(raw))
             start = end
         if start < size:
             self._keep(data[start:] if start else data)
@@ -116,11 +119,10 @@ def _end_of_block(data: bytes, start: int = 0, *, final: bool = False) -> int | 
     return found.end() if found else None
 
 
-def _read_plain(raw: bytes) -> Frame:
-    """Read a block with LF line ends: nearly always one `data: ` line, or `event: ` and `data: `."""
-    if raw.startswith(b"data: ") and raw.find(b"\n", 6) == len(raw) - 2 and raw.isascii():
-        return Frame(raw, raw[6:-2])
-    return read_block(raw)
+def _read_plain(raw: bytes) -> Frame | None:
+    """Read what is one block of one `data: ` line in ASCII with LF line ends, as nearly every block is; None for all else."""
+    one_line = raw.startswith(b"data: ") and raw.find(b"\n", 6) == len(raw) - 2 and raw.endswith(b"\n")
+    return Frame(raw, raw[6:-2]) if one_line and raw.isascii() and b"\r" not in raw else None
 
 
 def read_block(raw: bytes, *, terminated: bool = True) -> Frame:
@@ -145,17 +147,7 @@ def read_block(raw: bytes, *, terminated: bool = True) -> Frame:
     if not data and (event is not None or other_field):
         # A block of fields without data is no event by the standard, and an empty event to several official clients.
         fault = FrameFault.GRAMMAR
-    if not _is_utf8(raw):
+    if not is_utf8(raw):
         fault = FrameFault.ENCODING
     name_text = None if event is None else event.decode("utf-8", "replace")
     return Frame(raw, b"\n".join(data) if data else None, name_text, fault)
-
-
-def _is_utf8(raw: bytes) -> bool:
-    if raw.isascii():
-        return True
-    try:
-        raw.decode()
-    except UnicodeDecodeError:
-        return False
-    return True

@@ -162,6 +162,8 @@ class Turn:
     findings: Findings = field(default_factory=Findings)
     doubtful: bool = False
     """Whether anything arrived that may carry a call without being one that was understood."""
+    overran: bool = False
+    """Whether a limit was exceeded; findings are bounded, so this is remembered apart from them."""
 
     def __post_init__(self) -> None:
         self.findings.limit = self.policy.limits.findings
@@ -179,6 +181,11 @@ class Turn:
     def note(self, code: Code, message: str, path: str = "", level: Level = Level.ERROR) -> None:
         """Add one finding."""
         self.findings.add(Finding(code, message, path, level))
+
+    def overrun(self, what: str, path: str = "") -> None:
+        """A limit was exceeded: nothing more can be proved of this turn."""
+        self.doubtful = self.overran = True
+        self.note(Code.LIMIT_EXCEEDED, what, path)
 
     def apply(self, event: Event, now: float) -> Signal:
         """Take one event; give what it means for the frame that brought it."""
@@ -214,7 +221,8 @@ class Turn:
         return Signal.ORDERED
 
     def _choice_opened(self, event: ChoiceOpened, _now: float) -> Signal:
-        self.choices.setdefault(event.choice, Choice())
+        if self._choice(event.choice) is None:
+            return Signal.TOOL
         return Signal.KEEPALIVE  # says nothing about the frame; its other events do
 
     def _slot_opened(self, event: SlotOpened, now: float) -> Signal:
@@ -222,8 +230,8 @@ class Turn:
         slot = self.slots.get(event.slot)
         if slot is None:
             if len(self.slots) >= self.policy.limits.calls:
-                self._over("calls", self.policy.limits.calls, event.path)
-                return signal
+                self.overrun(f"more than {self.policy.limits.calls} calls", event.path)
+                return Signal.TOOL
             slot = Slot(
                 event.slot, event.choice, event.path, event.kind, event.runs_on, event.member_of, first_at=now
             )
@@ -281,7 +289,7 @@ class Turn:
             return
         slot.argument_bytes += len(text) if text.isascii() else len(text.encode("utf-8", "surrogatepass"))
         if slot.argument_bytes > limit:
-            self._over("bytes of arguments", limit, slot.path)
+            self.overrun(f"more than {limit} bytes of arguments", slot.path)
         else:
             pieces.append(text)
 
@@ -294,7 +302,9 @@ class Turn:
         return _slot_signal(slot)
 
     def _choice_closed(self, event: ChoiceClosed, now: float) -> Signal:
-        choice = self.choices.setdefault(event.choice, Choice())
+        choice = self._choice(event.choice)
+        if choice is None:
+            return Signal.TOOL
         calls = [slot for slot in self.slots.values() if slot.choice == event.choice]
         if choice.reason is None:
             choice.reason, choice.ending, choice.path = event.reason, event.ending, event.path
@@ -306,6 +316,7 @@ class Turn:
             self.findings.add(table_finding(Code.DUPLICATE_TERMINAL, event.path))
             message = f"{event.path}: the terminal reason changed from {choice.ending} to {event.ending}"
             self.note(Code.WRONG_TERMINAL_REASON, message, event.path)
+            self.doubtful = self.doubtful or event.ending is Ending.CALLS
         elif not self.policy.accepts(Quirk.REPEATED_FINISH):
             self.findings.add(table_finding(Code.DUPLICATE_TERMINAL, event.path))
         self._step(TurnInput.FINISH_LAST if self.finished else TurnInput.FINISH)
@@ -345,12 +356,19 @@ class Turn:
             self.findings.add(table_finding(Code.DELTA_BEFORE_START, f"slot {key}"))
         return Signal.TOOL
 
-    def _over(self, what: str, limit: int, path: str) -> None:
-        self.doubtful = True
-        self.note(Code.LIMIT_EXCEEDED, f"more than {limit} {what}", path)
+    def _choice(self, index: int) -> Choice | None:
+        """The choice, opened if it is new; None once there are too many."""
+        choice = self.choices.get(index)
+        if choice is None and len(self.choices) < self.policy.limits.choices:
+            choice = self.choices[index] = Choice()
+        elif choice is None:
+            self.overrun(f"more than {self.policy.limits.choices} choices")
+        return choice
 
     def _content(self, index: int, path: str) -> None:
-        choice = self.choices.setdefault(index, Choice())
+        choice = self._choice(index)
+        if choice is None:
+            return
         if choice.reason is not None:
             self.findings.add(table_finding(Code.DELTA_AFTER_TERMINAL, path))
         self._step(TurnInput.CONTENT if choice.reason is None else TurnInput.TRAILER)

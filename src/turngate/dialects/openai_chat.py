@@ -86,7 +86,8 @@ _KNOWN = frozenset(
         "name", "id", "index", "type", "finish_reason", "error",
     }
 )  # fmt: skip
-_NOT_TEXT = frozenset({"role", "tool_calls", "function_call"})
+_CALLS = ("tool_calls", "function_call")
+_NOT_TEXT = frozenset({"role", *_CALLS})
 _COMMUTING_DELTA = frozenset(
     {"content", "role", "refusal", "reasoning", "reasoning_content", "reasoning_details"}
 )
@@ -98,18 +99,18 @@ _PLAIN_CHOICE = frozenset(
 class _Delta(Struct, forbid_unknown_fields=True, gc=False):
     """A delta of nothing but text; any other key sends the frame down the careful path."""
 
-    content: Raw | None = None
-    role: Raw | None = None
-    refusal: Raw | None = None
-    reasoning: Raw | None = None
-    reasoning_content: Raw | None = None
+    content: str | None = None
+    role: str | None = None
+    refusal: str | None = None
+    reasoning: str | None = None
+    reasoning_content: str | None = None
 
 
 class _Choice(Struct, forbid_unknown_fields=True, gc=False):
     index: int
     delta: _Delta
     finish_reason: None = None
-    logprobs: Raw | None = None
+    logprobs: Any = None
     native_finish_reason: None = None
 
 
@@ -123,7 +124,7 @@ _decode_prose = msgspec.json.Decoder(_Chunk).decode
 
 
 class _RawFunction(Struct, gc=False):
-    arguments: Raw | None = None
+    arguments: Raw = Raw(b"null")  # a union with Raw takes nothing but null
 
 
 class _RawCall(Struct, gc=False):
@@ -246,9 +247,13 @@ class ChatDecoder:
             return False
         try:
             chunk = _decode_prose(data)
-        except msgspec.MsgspecError:
+        except (msgspec.MsgspecError, RecursionError):
             return False
-        return chunk.choices[0].index == 0
+        choice = chunk.choices[0]
+        delta = choice.delta
+        # An empty delta is not text: it stays in its place.
+        text = delta.content or delta.reasoning_content or delta.reasoning or delta.refusal
+        return bool(text) and choice.index == 0
 
     def _read(self, data: bytes) -> list[Event]:
         reading = read_lenient(data)
@@ -273,8 +278,7 @@ class ChatDecoder:
                 Defect(Code.INVALID_CHUNK, "a chunk without a list of choices", may_carry_call=suspect)
             )
         if fault is not None:
-            carries = any(isinstance(event, SlotOpened | SlotIdentified | Fragment) for event in events)
-            events.append(ProviderFault(fault, raises=bool(chunk.get("error")) and not carries))
+            events.append(ProviderFault(fault, raises=bool(chunk.get("error")) and not _may_call(events)))
         self._plain = self._choices == {0} and not self._finished
         return events or [Prose(trailer=True)]
 
@@ -305,11 +309,7 @@ class ChatDecoder:
         if delta is not None and not isinstance(delta, dict):
             return [*events, Defect(Code.INVALID_DELTA, "a delta that is no object", path)]
         delta = delta or {}
-        if (
-            isinstance(copy, dict)
-            and copy.get("tool_calls")
-            and copy.get("tool_calls") != delta.get("tool_calls")
-        ):
+        if isinstance(copy, dict) and any(copy.get(key) and copy[key] != delta.get(key) for key in _CALLS):
             events.append(
                 Defect(Code.COPIES_DISAGREE, "the choice's message has other calls than its delta", path)
             )
@@ -332,7 +332,8 @@ class ChatDecoder:
         ending = ENDINGS.get(reason, Ending.UNKNOWN)
         if reason in _OTHER_NATURAL and self._policy.accepts(Quirk.OTHER_NATURAL_REASONS):
             ending = Ending.NATURAL
-        if choice.get("native_finish_reason") in _NATIVE_LIMIT and ending in (Ending.CALLS, Ending.NATURAL):
+        native = text_or_none(choice.get("native_finish_reason"))
+        if native in _NATIVE_LIMIT and ending in (Ending.CALLS, Ending.NATURAL):
             ending = Ending.LIMIT
         return [ChoiceClosed(index, wire_word(reason), ending, path)]
 
@@ -467,6 +468,15 @@ def _twins(path: str, value: Any) -> list[Event]:
     return [Defect(Code.UNSUPPORTED_EVENT, f"a key that some clients read as {twin!r}", path)]
 
 
+def _may_call(events: Sequence[Event]) -> bool:
+    """Whether somebody could read a call out of the frame that these events came from."""
+    return any(
+        isinstance(event, SlotOpened | SlotIdentified | Fragment)
+        or (isinstance(event, Defect) and event.may_carry_call)
+        for event in events
+    )
+
+
 def _fault(chunk: Mapping[str, Any]) -> str | None:
     """The provider's word for an error that the chunk reports."""
     error = chunk.get("error")
@@ -475,6 +485,13 @@ def _fault(chunk: Mapping[str, Any]) -> str | None:
         return wire_word(fields.get("type") or fields.get("code") or "error")
     # The older vLLM form.
     return wire_word(chunk.get("type") or "error") if chunk.get("object") == "error" else None
+
+
+def _text_of(raw: Raw) -> str | None:
+    try:
+        return bytes(raw).decode("utf-8", "surrogatepass")
+    except UnicodeDecodeError:
+        return None
 
 
 def _raw_arguments(data: bytes, choice: int, position: int, *, streamed: bool) -> str | None:
@@ -486,10 +503,6 @@ def _raw_arguments(data: bytes, choice: int, position: int, *, streamed: bool) -
     for entry in reply[choice : choice + 1] if len(reply) > choice else reply[:1]:
         message = entry.delta if streamed else entry.message
         calls = (message.tool_calls if message is not None else None) or []
-        if (
-            position < len(calls)
-            and (function := calls[position].function) is not None
-            and function.arguments is not None
-        ):
-            return bytes(function.arguments).decode("utf-8", "surrogatepass")
+        if position < len(calls) and (function := calls[position].function) is not None:
+            return _text_of(function.arguments)
     return None
