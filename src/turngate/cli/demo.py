@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import tempfile
 from pathlib import Path
 
 import click
+import structlog
 from rich.console import Console
 
 from turngate.demo.clients import DIALECTS, client_for
@@ -45,6 +47,8 @@ def demo(
         for turn in TURNS.values():
             console.print(f"{turn.name:20} {turn.summary}")
         return
+    # The gate's own log lines would stand between the panels, which say the same.
+    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.ERROR))
     client = client_for(dialect, official=not plain)
     names = tuple(TURNS) if every else turns or _FIRST_LOOK
     console.print(f"The client is {client.name}; the dialect is {dialect}.")

@@ -156,7 +156,7 @@ class OpenAIClient:
                 async for _ in stream:
                     _read_chat(seen, stream.current_completion_snapshot)
         except Exception as error:  # noqa: BLE001 - whatever the SDK raises is what is to be shown
-            seen.error = f"{type(error).__name__}: {error}"
+            seen.error = _told(error)
         return seen
 
 
@@ -182,7 +182,7 @@ class AnthropicClient:
                 async for _ in stream:
                     _read_message(seen, stream.current_message_snapshot)
         except Exception as error:  # noqa: BLE001 - whatever the SDK raises is what is to be shown
-            seen.error = f"{type(error).__name__}: {error}"
+            seen.error = _told(error)
         return seen
 
 
@@ -231,6 +231,15 @@ async def _events(response: httpx2.Response) -> AsyncIterator[Json]:
         data = line.removeprefix("data: ")
         if data not in (line, "[DONE]"):
             yield msgspec.json.decode(data)
+
+
+def _told(error: Exception) -> str:
+    """An SDK's exception; its message alone where it would show the whole envelope."""
+    match getattr(error, "body", None):
+        case {"error": {"message": str(message)}}:
+            return f"{type(error).__name__}: {message}"
+        case _:
+            return f"{type(error).__name__}: {error}"
 
 
 def _message(reply: bytes | Json) -> str:

@@ -129,6 +129,8 @@ def call_line(call: CallEntry) -> str:
 
 def _labelled(rows: Sequence[Row]) -> Table:
     grid = Table.grid(padding=(0, 2, 0, 0))
+    grid.add_column()
+    grid.add_column(overflow="fold")
     for row in rows:
         grid.add_row(*row)
     return grid
