@@ -18,7 +18,8 @@ from starlette.types import ASGIApp
 from turngate.config import Config, UpstreamConfig
 from turngate.core.finding import Code, Finding
 from turngate.core.verdict import Outcome, Reason
-from turngate.dialects import Dialect, dialect_for
+from turngate.dialects import dialect_for
+from turngate.dialects.base import Dialect
 from turngate.dialects.openai_chat import OpenAIChat
 from turngate.ledger.entry import TurnStart
 from turngate.ledger.turn_id import new_turn_id

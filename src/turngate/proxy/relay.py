@@ -20,7 +20,7 @@ from turngate.core.policy import Mode
 from turngate.core.session import HeldBudget, Session
 from turngate.core.sse import SSEFramer
 from turngate.core.verdict import Outcome, Reason
-from turngate.dialects import Dialect
+from turngate.dialects.base import Dialect
 from turngate.errors import LedgerUnavailableError
 from turngate.ledger.entry import Delivery, TurnEntry, TurnStart
 from turngate.ledger.store import Ledger, Refusal
@@ -125,7 +125,10 @@ class TurnRelay:
         try:
             while not reply.ended:
                 received = await response.receive()
-                await self._step(session, received, reply, streamed=streamed)
+                if received.__class__ is bytes and received:
+                    await self._forward(session, received, reply)
+                else:
+                    await self._step(session, received, reply, streamed=streamed)
         finally:
             self._judging.live.pop(self.start.turn_id, None)
             session.close()
@@ -136,9 +139,21 @@ class TurnRelay:
                 await self._linger(response)
             response.close()
 
+    async def _forward(self, session: Session, data: bytes, reply: Reply) -> None:
+        """One read: nearly always text that passes as it came."""
+        now = self._loop.time()
+        actions = session.receive_data(data, now)
+        if len(actions) == 1 and actions[0].__class__ is Forward:
+            await reply.write(actions[0].data)
+        elif actions:
+            await self._carry_out(session, actions, reply)
+        if session.gate.state is GateState.HOLDING:
+            self._arm(session, now)
+
     async def _step(
         self, session: Session, received: bytes | BodyEnd, reply: Reply, *, streamed: bool
     ) -> None:
+        """Anything but a read: the upstream's end, or a wake-up for whatever else has happened."""
         now = self._loop.time()
         if isinstance(received, BodyEnd):
             self._over = True
@@ -149,19 +164,13 @@ class TurnRelay:
             if not reply.ended:
                 await self._end_as(received, reply)
             return
-        if received:
-            actions = session.receive_data(received, now)
-        elif self.gone or self._stop is not None:
+        if self.gone or self._stop is not None:
             await self._end_from_outside(session, reply, now)
             return
-        else:
-            actions = session.tick(now)
-            if streamed and now >= self._head_due and not session.gate.held_frames:
-                await reply.start()
-        if actions:
-            await self._carry_out(session, actions, reply)
-        if session.gate.state is GateState.HOLDING:
-            self._arm(session, now)
+        if streamed and now >= self._head_due and not session.gate.held_frames:
+            await reply.start()
+        await self._carry_out(session, session.tick(now), reply)
+        self._arm(session, now)
 
     def _new_session(self, *, streamed: bool) -> Session:
         limits = self._policy.limits
@@ -179,6 +188,8 @@ class TurnRelay:
 
     def _arm(self, session: Session, now: float) -> None:
         """Have the loop woken at the session's deadline. One timer, re-armed only when it has fired too early or never."""
+        if session.gate.state is not GateState.HOLDING:
+            return
         if not self._held:
             self._held = True
             self._judging.ledger.hold(self.start)
