@@ -12,7 +12,7 @@ from collections.abc import AsyncIterator
 from dataclasses import replace
 from pathlib import Path
 
-from turngate.config import Config, load
+from turngate.config import Config, load_config
 from turngate.demo.show import Stage
 from turngate.errors import ConfigError
 from turngate.ledger.location import sqlite_path
@@ -21,12 +21,16 @@ from turngate.proxy.server import gate_server, open_gate
 
 def demo_config(folder: Path) -> Config:
     """The default configuration, with nothing but the demo upstream and a ledger in `folder`."""
-    config = load(None)
+    config = load_config(environ={})
     demo = {name: upstream for name, upstream in config.upstreams.items() if upstream.is_demo}
     if not demo:
         raise ConfigError("the default configuration has no demo upstream")
-    ledger = replace(config.ledger, url=f"sqlite:///{folder / 'ledger.sqlite3'}")
-    return replace(config, upstreams=demo, ledger=ledger)
+    return replace(
+        config,
+        server=replace(config.server, default_upstream=next(iter(demo))),
+        ledger=replace(config.ledger, url=f"sqlite:///{folder / 'ledger.sqlite3'}"),
+        upstreams=demo,
+    )
 
 
 @contextlib.asynccontextmanager
