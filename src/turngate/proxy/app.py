@@ -66,6 +66,11 @@ class Gate:
             await self.own(scope, receive, send)
             return
         reply = Reply(send, lambda: abort_connection(scope))
+        if self.config.server.allowed_hosts and host_of(scope) not in self.config.server.allowed_hosts:
+            await self._refuse(
+                reply, 403, "host_not_allowed", "The request names a host that is not in allowed_hosts."
+            )
+            return
         route = find_route(request_target(scope), self.config.upstreams, self.config.server.default_upstream)
         if route is None:
             names = ", ".join(f"/{name}/" for name in self.config.upstreams)
@@ -264,6 +269,14 @@ async def read_body(receive: Receive, limit: int) -> bytes:
         pieces.append(piece)
         if not message.get("more_body", False):
             return pieces[0] if len(pieces) == 1 else b"".join(pieces)
+
+
+def host_of(scope: Scope) -> str:
+    """The host name that a request names, without its port. The front has checked that there is exactly one."""
+    host = next((value for name, value in scope["headers"] if name == b"host"), b"").decode(
+        "ascii", "replace"
+    )
+    return host.rpartition(":")[0] or host if not host.endswith("]") else host
 
 
 def _start(turn_id: str, scope: Scope, route: Route, dialect: Dialect | None) -> TurnStart:

@@ -23,7 +23,7 @@ from starlette.responses import JSONResponse
 from starlette.routing import Route as Endpoint
 
 from turngate import __version__
-from turngate.config import Config, UpstreamConfig
+from turngate.config import Config, ServerConfig, UpstreamConfig
 from turngate.core.session import HeldBudget
 from turngate.demo.provider import serve_demo
 from turngate.ledger.location import sqlite_path
@@ -31,9 +31,9 @@ from turngate.ledger.sqlite import SQLiteLedger
 from turngate.ledger.store import Ledger
 from turngate.log import configure
 from turngate.proxy.app import Gate
-from turngate.proxy.front import FrontProtocol, front_protocol
+from turngate.proxy.front import FrontLimits, FrontProtocol, front_protocol
 from turngate.proxy.relay import Judging
-from turngate.transport import Origin, Upstream, open_upstream
+from turngate.transport import Origin, TlsSettings, Upstream, UpstreamSettings, open_upstream
 
 _log = structlog.get_logger("turngate")
 
@@ -115,7 +115,7 @@ async def open_gate(config: Config) -> AsyncIterator[Gate]:
         config = replace(config, upstreams=upstreams)
         clients: dict[str, Upstream] = {}
         for name, upstream in upstreams.items():
-            clients[name] = open_upstream(upstream.settings)
+            clients[name] = open_upstream(upstream_settings(upstream))
             stack.push_async_callback(clients[name].aclose)
         judging = Judging(
             ledger,
@@ -127,16 +127,34 @@ async def open_gate(config: Config) -> AsyncIterator[Gate]:
         yield gate
 
 
-async def _no_endpoints(scope: Any, receive: Any, send: Any) -> None:
+def upstream_settings(upstream: UpstreamConfig) -> UpstreamSettings:
+    """How the upstream's HTTP client is made."""
+    tls = TlsSettings(upstream.ca_file, upstream.client_cert, upstream.client_key)
+    return UpstreamSettings(http2=upstream.http2, proxy=upstream.proxy, tls=tls)
+
+
+def front_limits(config: ServerConfig) -> FrontLimits:
+    """What the listener lets a client send."""
+    return FrontLimits(
+        max_header_bytes=config.max_header_bytes,
+        max_headers=config.max_headers,
+        max_target_bytes=config.max_target_bytes,
+        max_body_bytes=config.max_body_bytes,
+        header_timeout_s=config.header_timeout_s,
+        body_timeout_s=config.body_timeout_s,
+    )
+
+
+async def _no_endpoints(_scope: Any, _receive: Any, _send: Any) -> None:
     raise RuntimeError("the gate's own endpoints are not attached")
 
 
 def gate_server(gate: Gate) -> GateServer:
     """A server for the gate, not started yet."""
     config = gate.config.server
-    protocol: type[FrontProtocol] = front_protocol(config.front_limits)
+    protocol: type[FrontProtocol] = front_protocol(front_limits(config))
     settings = uvicorn.Config(
-        gate,  # type: ignore[arg-type]
+        gate,
         host=config.host,
         port=config.port,
         http=protocol,

@@ -98,8 +98,12 @@ _DRAFTS: Final = {
 
 
 def is_extension(keyword: str) -> bool:
-    """Say whether a keyword is an annotation by convention: `x-...`, which OpenAPI reserves and no validator reads."""
-    return keyword.startswith("x-")
+    """Say whether a keyword is an annotation by convention.
+
+    `x-...` is reserved by OpenAPI and read by no validator. `strict` is OpenAI's flag of a function, which ruby_llm and
+    others write into the schema itself (seen in recorded requests to five providers); it asserts nothing of arguments.
+    """
+    return keyword.startswith("x-") or keyword == "strict"
 
 
 def declared_draft(schema: object) -> Draft | None:

@@ -1,0 +1,55 @@
+# Everything works in .venv, from the pinned locks, with Python 3.11 or newer, git and make.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+
+.PHONY: run test lint bench demo agents corpus soak lock clean
+
+run: $(VENV)/run.stamp  ## Start the gate on 127.0.0.1:8484 with the bundled replay provider.
+	$(BIN)/turngate serve --default-upstream demo
+
+test: $(VENV)/test.stamp lint  ## Lint, type-check and test.
+	$(BIN)/pytest -n 2 --dist loadfile
+
+lint: $(VENV)/test.stamp
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+demo: $(VENV)/test.stamp  ## Bundled turns through the real proxy, side by side.
+	$(BIN)/turngate demo
+
+bench: $(VENV)/test.stamp  ## Direct, nginx and turngate in one run.
+	$(BIN)/python -m tests.bench.bench --reps 3
+
+agents: $(VENV)/test.stamp  ## Real coding agents with and without the gate.
+	$(BIN)/python -m tests.agents.accept
+
+corpus: $(VENV)/test.stamp  ## The recorded corpus through the real proxy, as a table by provider and reason.
+	$(BIN)/python -m tests.corpus.table
+
+soak: $(VENV)/test.stamp  ## The long forms of the fuzz, crash and memory tests.
+	TURNGATE_SOAK=1 $(BIN)/pytest -n 2 --dist loadfile tests/soak tests/ledger tests/core
+
+lock:  ## Pin again what pyproject.toml asks for.
+	uv pip compile -q --universal --python-version 3.11 --generate-hashes --no-annotate --no-header --no-emit-index-url \
+	  pyproject.toml -o deploy/requirements.lock
+	uv pip compile -q --universal --python-version 3.11 --generate-hashes --no-annotate --no-header --no-emit-index-url \
+	  --group dev --group sdk pyproject.toml -o tests/requirements.lock
+
+clean:
+	rm -rf $(VENV) var build dist
+
+$(BIN)/python:
+	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || (echo "turngate needs Python 3.11 or newer" >&2; exit 1)
+	$(PYTHON) -m venv $(VENV)
+
+$(VENV)/run.stamp: deploy/requirements.lock pyproject.toml | $(BIN)/python
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r deploy/requirements.lock
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps -e .
+	touch $@
+
+$(VENV)/test.stamp: tests/requirements.lock pyproject.toml | $(BIN)/python
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r tests/requirements.lock
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps -e .
+	touch $@ $(VENV)/run.stamp

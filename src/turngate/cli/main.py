@@ -1,0 +1,204 @@
+"""The command line. Commands import what they need when they run, so that `turngate --help` is immediate."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from turngate import __version__
+from turngate.errors import TurngateError
+
+if TYPE_CHECKING:
+    from turngate.config import Config, Override
+
+LAZY: dict[str, str] = {
+    "demo": "turngate.cli.demo:demo",
+    "explain": "turngate.cli.explain:explain",
+    "ledger": "turngate.cli.ledger:ledger",
+}
+"""Commands that live in a module of their own."""
+
+
+class Commands(click.Group):
+    """The top-level group: finds lazy commands, and turns our own errors into one clear message."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """Every command, lazy ones included."""
+        return sorted([*super().list_commands(ctx), *LAZY])
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """The command, imported if need be."""
+        if cmd_name not in LAZY:
+            return super().get_command(ctx, cmd_name)
+        module, _, name = LAZY[cmd_name].partition(":")
+        command = getattr(importlib.import_module(module), name)
+        if not isinstance(command, click.Command):
+            raise TypeError(f"{LAZY[cmd_name]} is no command")
+        return command
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """Run; an error of ours ends with its message and status 2."""
+        try:
+            return super().invoke(ctx)
+        except TurngateError as error:
+            for line in str(error).splitlines():
+                click.echo(f"turngate: {line}", err=True)
+            sys.exit(2)
+
+
+@click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(__version__, prog_name="turngate")
+def main() -> None:
+    """turngate: the tool-call gate between an agent and its model provider."""
+
+
+CONFIG_OPTION = click.option(
+    "--config",
+    "file",
+    type=click.Path(path_type=Path),
+    envvar="TURNGATE_CONFIG",
+    help="The TOML file. Without one, the built-in upstreams and defaults.",
+)
+
+
+@main.command()
+@CONFIG_OPTION
+@click.option("--listen", help="ADDRESS:PORT of the proxy.")
+@click.option("--default-upstream", help="Where a bare /v1/... goes.")
+@click.option("--ledger", help="The ledger's URL, such as sqlite:///turngate.db.")
+@click.option("--log-format", help="console or json.")
+def serve(
+    file: Path | None,
+    listen: str | None,
+    default_upstream: str | None,
+    ledger: str | None,
+    log_format: str | None,
+) -> None:
+    """Run the gate until SIGINT or SIGTERM."""
+    from turngate.config import load_config  # noqa: PLC0415 -- keeps --help immediate
+    from turngate.proxy.server import serve as run  # noqa: PLC0415 -- likewise
+
+    config = load_config(file, overrides=_overrides(listen, default_upstream, ledger, log_format))
+    for warning in config.warnings:
+        click.echo(f"turngate: warning: {warning}", err=True)
+    run(config, announce)
+
+
+def _overrides(*values: str | None) -> list[Override]:
+    from turngate.config import Override  # noqa: PLC0415 -- keeps --help immediate
+
+    flags = (
+        ("server", "listen", "--listen"),
+        ("server", "default_upstream", "--default-upstream"),
+        ("ledger", "url", "--ledger"),
+        ("log", "format", "--log-format"),
+    )
+    return [
+        Override(*flag[:2], value, flag[2])
+        for flag, value in zip(flags, values, strict=True)
+        if value is not None
+    ]
+
+
+def announce(config: Config) -> None:
+    """Say where the gate is and how to try it."""
+    server = config.server
+    scheme = "https" if server.tls_cert is not None else "http"
+    base = f"{scheme}://{server.listen}"
+    default = config.upstreams[server.default_upstream]
+    click.echo(
+        f"turngate {__version__} on {base}, default upstream {default.name}, ledger {config.ledger.url}",
+        err=True,
+    )
+    for upstream in config.upstreams.values():
+        where = "the bundled replay provider" if upstream.is_demo else upstream.base_url
+        click.echo(
+            f"  {base}/{upstream.name}/  ->  {where}  (preset {upstream.preset}, {upstream.policy.mode})",
+            err=True,
+        )
+    if default.is_demo:
+        click.echo(TRY_IT.format(base=base), err=True)
+
+
+TRY_IT = """
+Try a turn whose arguments are cut, and then look at the ledger:
+
+  curl -sN {base}/v1/chat/completions -H 'content-type: application/json' -d '{{"model": "demo-cut", "stream": true,
+    "messages": [{{"role": "user", "content": "tidy up"}}], "tools": [{{"type": "function", "function": {{"name": "delete_file",
+    "parameters": {{"type": "object", "properties": {{"path": {{"type": "string"}}}}, "required": ["path"]}}}}}}]}}'
+
+  turngate ledger list
+
+The same from Python; model "demo" is the sound twin:
+
+  from openai import OpenAI
+  client = OpenAI(base_url="{base}/v1", api_key="none")
+  tools = [{{"type": "function", "function": {{"name": "delete_file", "parameters": {{"type": "object",
+           "properties": {{"path": {{"type": "string"}}}}, "required": ["path"]}}}}}}]
+  for chunk in client.chat.completions.create(model="demo-cut", stream=True, tools=tools,
+                                              messages=[{{"role": "user", "content": "tidy up"}}]):
+      print(chunk.choices[0].delta)
+"""
+
+
+@main.group("config")
+def config_group() -> None:
+    """Check and show the configuration."""
+
+
+@config_group.command("check")
+@click.argument("file", type=click.Path(path_type=Path), required=False)
+def config_check(file: Path | None) -> None:
+    """Read FILE (or the defaults) as `serve` would, and say what it means or everything that is wrong."""
+    from turngate.config import load_config  # noqa: PLC0415 -- keeps --help immediate
+
+    config = load_config(file)
+    for warning in config.warnings:
+        click.echo(f"warning: {warning}")
+    for line in summary(config):
+        click.echo(line)
+
+
+def summary(config: Config) -> Iterable[str]:
+    """What a configuration means, a line each."""
+    yield f"listen {config.server.listen}, default upstream {config.server.default_upstream}"
+    yield f"ledger {config.ledger.url}"
+    if config.ledger.release_without_record:
+        yield "  turns are released even if they cannot be recorded"
+    for upstream in config.upstreams.values():
+        accepted = ", ".join(sorted(upstream.policy.accept)) or "nothing"
+        yield f"upstream {upstream.name}: {upstream.base_url}, preset {upstream.preset}, tolerates {accepted}"
+        yield f"  mode {upstream.policy.mode}, on_block {upstream.policy.on_block}, unjudged {upstream.unjudged}"
+    yield f"pinned schemas: {', '.join(sorted(config.schemas)) or 'none'}"
+
+
+@main.command()
+@click.option("--url", default="http://127.0.0.1:8484/turngate/health", show_default=True)
+@click.option("--timeout", default=3.0, show_default=True, help="Seconds.")
+def health(url: str, timeout: float) -> None:
+    """Ask a running gate for its health; exit 1 if it does not answer well. For container health checks."""
+    import httpx2  # noqa: PLC0415 -- keeps --help immediate
+
+    try:
+        answer = httpx2.get(url, timeout=timeout)
+    except httpx2.HTTPError as error:
+        click.echo(f"turngate: {url}: {type(error).__name__}", err=True)
+        sys.exit(1)
+    click.echo(answer.text)
+    sys.exit(0 if answer.status_code == 200 else 1)
+
+
+@main.command()
+def version() -> None:
+    """Print the version."""
+    click.echo(__version__)
+
+
+def run(arguments: Sequence[str] | None = None) -> None:
+    """Entry point for `python -m turngate`."""
+    main(arguments)

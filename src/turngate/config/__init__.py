@@ -1,0 +1,29 @@
+"""Configuration: one TOML file, overridden by `TURNGATE_*` variables, overridden by flags.
+
+model   what the rest of the program sees: frozen dataclasses
+keys    every key, with how its value is read
+load    files, variables and flags into a `Config`, or into one message that lists everything wrong
+"""
+
+from turngate.config.load import Override, load_config
+from turngate.config.model import (
+    Config,
+    LedgerConfig,
+    LogConfig,
+    LogFormat,
+    ServerConfig,
+    Unjudged,
+    UpstreamConfig,
+)
+
+__all__ = [
+    "Config",
+    "LedgerConfig",
+    "LogConfig",
+    "LogFormat",
+    "Override",
+    "ServerConfig",
+    "Unjudged",
+    "UpstreamConfig",
+    "load_config",
+]

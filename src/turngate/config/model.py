@@ -1,0 +1,118 @@
+"""What the rest of the program sees of the configuration. Every default says why it is what it is."""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from turngate.core.policy import MIB, TurnPolicy
+from turngate.transport.head import Origin, Timeouts
+
+
+class LogFormat(enum.StrEnum):
+    """How log lines look."""
+
+    CONSOLE = "console"
+    JSON = "json"
+
+
+class Unjudged(enum.StrEnum):
+    """What becomes of a reply that may be a turn and that no dialect claims."""
+
+    BLOCK = "block"
+    PASS = "pass"  # noqa: S105 -- a word, no password
+
+
+@dataclass(frozen=True, slots=True)
+class ServerConfig:
+    """`[server]`: the listener and what one client may send."""
+
+    listen: str = "127.0.0.1:8484"
+    """Loopback: an agent's sidecar serves nobody else unless told so."""
+    default_upstream: str = "openai"
+    """Where a bare `/v1/...` goes: the SDK whose users are used to changing nothing but a host."""
+    tls_cert: Path | None = None
+    tls_key: Path | None = None
+    allowed_hosts: tuple[str, ...] = ()
+    """Host names that a request may name; empty allows any, since an agent's bearer key is what a browser lacks."""
+    held_bytes: int = 512 * MIB
+    """Bytes that all turns of the process may hold together: sixty-four turns at their own limit of 8 MiB."""
+    drain_s: float = 20.0
+    """How long turns under way may finish after SIGTERM: below the 30 s after which Kubernetes kills."""
+    keep_alive_s: int = 75
+    """How long an idle client connection is kept: nginx's default, above the 60 s of most load balancers."""
+    max_header_bytes: int = 64 * 1024
+    max_headers: int = 128
+    max_target_bytes: int = 16 * 1024
+    max_body_bytes: int = 64 * MIB
+    """Twice the largest request that a provider accepts (32 MB)."""
+    header_timeout_s: float = 30.0
+    body_timeout_s: float = 30.0
+
+    @property
+    def host(self) -> str:
+        """The address part of `listen`."""
+        return self.listen.rpartition(":")[0].strip("[]")
+
+    @property
+    def port(self) -> int:
+        """The port part of `listen`; 0 takes a free one."""
+        return int(self.listen.rpartition(":")[2])
+
+
+@dataclass(frozen=True, slots=True)
+class LedgerConfig:
+    """`[ledger]`: where decisions are recorded."""
+
+    url: str = "sqlite:///var/turngate.db"
+    timeout_s: float = 5.0
+    """How long a release waits to be durable before it is blocked; a healthy disk takes milliseconds."""
+    release_without_record: bool = False
+    """Release turns that could not be recorded. Off: a ledger that is down blocks every tool call."""
+
+
+@dataclass(frozen=True, slots=True)
+class LogConfig:
+    """`[log]`: one structured line a turn, on standard error."""
+
+    format: LogFormat = LogFormat.CONSOLE
+    level: str = "info"
+
+
+@dataclass(frozen=True, slots=True)
+class UpstreamConfig:
+    """`[upstreams.NAME]`: one provider and how its turns are judged."""
+
+    name: str
+    base_url: str
+    origin: Origin
+    base_path: bytes
+    preset: str
+    policy: TurnPolicy
+    family: str | None = None
+    """The dialect family where one path serves several (`mistral`)."""
+    unjudged: Unjudged = Unjudged.BLOCK
+    timeouts: Timeouts = field(default_factory=Timeouts)
+    proxy: str | None = None
+    http2: bool = False
+    ca_file: Path | None = None
+    client_cert: Path | None = None
+    client_key: Path | None = None
+    is_demo: bool = False
+    """Whether the bundled replay provider stands behind it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Config:
+    """Everything."""
+
+    server: ServerConfig
+    ledger: LedgerConfig
+    log: LogConfig
+    upstreams: Mapping[str, UpstreamConfig]
+    schemas: Mapping[str, Any] = field(default_factory=dict)
+    """Pinned tool schemas, by tool name."""
+    warnings: tuple[str, ...] = ()
