@@ -152,9 +152,8 @@ def test_a_turn_cut_before_its_terminal_reason_is_never_released(count: int, cle
 def test_no_cut_at_any_byte_before_the_sentinel_lets_a_call_out(at: int, clean: bool) -> None:
     play = Playbook().read(WHOLE_TURN[:at]).end(clean=clean)
     whole = at == len(WHOLE_TURN) - len(DONE)
-    assert (play.session.verdict is not None) and (
-        (play.session.verdict.outcome is Outcome.RELEASED) == (whole and clean)
-    )
+    assert play.session.verdict is not None
+    assert (play.session.verdict.outcome is Outcome.RELEASED) == (whole and clean)
     assert b"get_weather" not in play.sent
 
 

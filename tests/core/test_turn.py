@@ -1,0 +1,134 @@
+from __future__ import annotations
+
+import pytest
+
+from turngate.core.event import (
+    ChoiceClosed,
+    ChoiceOpened,
+    Defect,
+    Ending,
+    Event,
+    Fragment,
+    KeepAlive,
+    Prose,
+    ProviderFault,
+    RunsOn,
+    SlotClosed,
+    SlotCopied,
+    SlotIdentified,
+    SlotOpened,
+    TurnClosed,
+    TurnOpened,
+    Unrecognised,
+)
+from turngate.core.finding import Code
+from turngate.core.gate import Signal
+from turngate.core.policy import Limits, Quirk, TurnPolicy
+from turngate.core.turn import Turn, TurnState
+
+OPEN = SlotOpened((0,), 0, "call")
+CALLS = ChoiceClosed(0, "tool_calls", Ending.CALLS)
+
+
+def after(*events: Event, policy: TurnPolicy | None = None) -> Turn:
+    turn = Turn(policy or TurnPolicy())
+    for event in events:
+        turn.apply(event, 1.0)
+    return turn
+
+
+@pytest.mark.parametrize(
+    ("before", "event", "signal"),
+    [
+        ([], KeepAlive(), Signal.KEEPALIVE),
+        ([], Prose(commutes=True), Signal.COMMUTING),
+        ([], Prose(), Signal.ORDERED),
+        ([], TurnOpened("id", "m"), Signal.ORDERED),
+        ([], OPEN, Signal.TOOL),
+        ([], SlotOpened((0,), 0, "call", runs_on=RunsOn.PROVIDER), Signal.ORDERED),
+        ([OPEN], Fragment((0,), "x"), Signal.TOOL),
+        ([OPEN], SlotIdentified((0,), "id"), Signal.TOOL),
+        ([OPEN], SlotCopied((0,), "x"), Signal.TOOL),
+        ([OPEN], SlotClosed((0,), "done"), Signal.TOOL),
+        ([], Fragment((9,), "x"), Signal.TOOL),
+        ([], SlotIdentified((9,), "id"), Signal.TOOL),
+        ([], SlotCopied((9,), "x"), Signal.TOOL),
+        ([], SlotClosed((9,), "done"), Signal.TOOL),
+        ([OPEN], ChoiceClosed(0, "stop", Ending.NATURAL), Signal.TOOL),
+        ([Prose()], ChoiceClosed(0, "stop", Ending.NATURAL), Signal.ORDERED),
+        ([Prose()], CALLS, Signal.TOOL),
+        ([], TurnClosed("[DONE]"), Signal.ORDERED),
+        ([], ProviderFault("x", raises=True), Signal.ORDERED),
+        ([], Unrecognised("event", may_carry_call=False), Signal.ORDERED),
+        ([], Unrecognised("event", may_carry_call=True), Signal.TOOL),
+        ([], Defect(Code.INVALID_CHUNK, "x", may_carry_call=False), Signal.ORDERED),
+        ([], Defect(Code.INVALID_CHUNK, "x"), Signal.TOOL),
+    ],
+)
+def test_an_event_says_what_its_frame_means_to_the_gate(
+    before: list[Event], event: Event, signal: Signal
+) -> None:
+    assert after(*before).apply(event, 1.0) is signal
+
+
+@pytest.mark.parametrize(
+    ("events", "codes"),
+    [
+        ([OPEN, SlotIdentified((0,), "a"), SlotIdentified((0,), "b")], {Code.IDENTITY_COLLISION}),
+        ([OPEN, SlotIdentified((0,), "a"), SlotIdentified((0,), None, "n")], set()),
+        ([OPEN, OPEN], {Code.DUPLICATE_START}),
+        ([TurnOpened("a", None), TurnOpened("b", None)], {Code.DUPLICATE_START}),
+        ([OPEN, CALLS, Fragment((0,), "x")], {Code.DELTA_AFTER_TERMINAL}),
+        ([OPEN, CALLS, Prose()], {Code.DELTA_AFTER_TERMINAL}),
+        ([OPEN, CALLS, Prose(trailer=True)], set()),
+        ([OPEN, CALLS, CALLS], {Code.DUPLICATE_TERMINAL}),
+        (
+            [OPEN, CALLS, ChoiceClosed(0, "stop", Ending.NATURAL)],
+            {Code.DUPLICATE_TERMINAL, Code.WRONG_TERMINAL_REASON},
+        ),
+        ([Fragment((0,), "x")], {Code.DELTA_BEFORE_START}),
+        ([ProviderFault("x", raises=True)], {Code.UPSTREAM_ERROR}),
+    ],
+)
+def test_what_cannot_be_in_this_order_is_a_finding(events: list[Event], codes: set[Code]) -> None:
+    assert set(after(*events).findings.codes()) == codes
+
+
+def test_a_tolerated_quirk_is_no_finding() -> None:
+    policy = TurnPolicy(accept=frozenset({Quirk.REPEATED_FINISH, Quirk.PROSE_AFTER_FINISH}))
+    assert after(OPEN, CALLS, CALLS, Prose(), policy=policy).findings.codes() == ()
+
+
+def test_a_turn_is_finished_when_every_choice_that_appeared_is() -> None:
+    turn = after(ChoiceOpened(0), ChoiceOpened(1), CALLS)
+    assert not turn.finished
+    turn.apply(ChoiceClosed(1, "stop", Ending.NATURAL), 1.0)
+    assert turn.finished
+    assert turn.state is TurnState.FINISHED
+
+
+def test_a_forbidden_tool_of_the_provider_is_held() -> None:
+    policy = TurnPolicy(forbidden_provider_tools=frozenset({"web_search"}))
+    turn = after(SlotOpened((0,), 0, "call", runs_on=RunsOn.PROVIDER), policy=policy)
+    assert turn.apply(SlotIdentified((0,), None, "web_search"), 1.0) is Signal.TOOL
+    assert turn.apply(SlotIdentified((0,), "id"), 1.0) is Signal.TOOL
+
+
+@pytest.mark.parametrize(
+    ("limits", "event"),
+    [
+        (Limits(calls=1), SlotOpened((1,), 0, "call")),
+        (Limits(argument_bytes=3), Fragment((0,), "four")),
+        (Limits(argument_bytes=3), Fragment((0,), "éé")),
+        (Limits(argument_bytes=3), SlotCopied((0,), "four")),
+        (Limits(choices=1), ChoiceOpened(1)),
+        (Limits(choices=1), ChoiceClosed(1, "stop", Ending.NATURAL)),
+    ],
+)
+def test_an_exceeded_limit_is_remembered(limits: Limits, event: Event) -> None:
+    turn = after(OPEN, policy=TurnPolicy(limits=limits))
+    assert not turn.overran
+    assert turn.apply(event, 1.0) is Signal.TOOL
+    assert turn.overran
+    assert turn.findings.codes() == (Code.LIMIT_EXCEEDED,)
+    assert len(turn.slots) == 1
