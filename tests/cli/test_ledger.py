@@ -9,7 +9,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from tests.ledger.turns import blocked, released, started, tamper
-from turngate.cli.ledger import escape, ledger, ledger_defaults
+from turngate.cli.ledger import escape, ledger
 from turngate.core.finding import Code, Finding
 from turngate.ledger.entry import CallEntry
 from turngate.ledger.sqlite import SQLiteLedger
@@ -133,7 +133,7 @@ def test_the_environment_names_the_ledger(path: Path) -> None:
 
 def test_a_program_can_say_where_its_ledger_is(path: Path) -> None:
     program = click.Group("program", commands={"ledger": ledger})
-    program.context_settings["default_map"] = {"ledger": ledger_defaults(lambda: f"sqlite:///{path}")}
+    program.context_settings["default_map"] = {"ledger": {"list": {"url": lambda: f"sqlite:///{path}"}}}
     assert CliRunner().invoke(program, ["ledger", "verify"]).exit_code == 0
 
 

@@ -38,14 +38,6 @@ def ledger() -> None:
     """Read, verify and export the ledger."""
 
 
-def ledger_defaults(find_url: Callable[[], str | None]) -> dict[str, dict[str, Callable[[], str | None]]]:
-    """Build the group's part of click's `default_map`, for a program that knows where its ledger is.
-
-    `find_url` is called only when neither the option nor the environment names a ledger.
-    """
-    return {name: {"url": find_url} for name in ledger.commands}
-
-
 _ledger_option = click.option(
     "--ledger",
     "url",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import os
 import sys
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -51,7 +52,23 @@ class Commands(click.Group):
             sys.exit(2)
 
 
-@click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"]})
+def configured_ledger() -> str | None:
+    """The URL of the configured ledger, for commands that name none."""
+    from turngate.config import load_config  # noqa: PLC0415 -- keeps --help immediate
+
+    file = os.environ.get("TURNGATE_CONFIG")
+    return load_config(Path(file) if file else None).ledger.url
+
+
+LEDGER_COMMANDS = ("list", "show", "verify", "export", "checkpoint")
+
+@click.group(
+    cls=Commands,
+    context_settings={
+        "help_option_names": ["-h", "--help"],
+        "default_map": {"ledger": {name: {"url": configured_ledger} for name in LEDGER_COMMANDS}},
+    },
+)
 @click.version_option(__version__, prog_name="turngate")
 def main() -> None:
     """turngate: the tool-call gate between an agent and its model provider."""
