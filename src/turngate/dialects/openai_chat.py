@@ -123,6 +123,43 @@ class _Chunk(Struct, gc=False):
 _decode_prose = msgspec.json.Decoder(_Chunk).decode
 
 
+class _PieceFunction(Struct, forbid_unknown_fields=True, gc=False):
+    """The function part of a delta of nothing but one piece of one call's arguments."""
+
+    arguments: str
+
+
+class _Piece(Struct, forbid_unknown_fields=True, gc=False):
+    index: int
+    function: _PieceFunction
+
+
+class _PieceDelta(Struct, forbid_unknown_fields=True, gc=False):
+    tool_calls: tuple[_Piece]
+
+
+class _PieceChoice(Struct, forbid_unknown_fields=True, gc=False):
+    index: int
+    delta: _PieceDelta
+    finish_reason: None = None
+    logprobs: None = None
+
+
+class _PieceChunk(Struct, gc=False):
+    choices: tuple[_PieceChoice]
+    usage: None = None
+
+
+_decode_piece = msgspec.json.Decoder(_PieceChunk).decode
+
+# A quoted word stands in JSON as a key or as a whole value and nowhere inside a string, so a count proves that no key came
+# twice, in whatever case. Any other count is for the careful path.
+_PIECE_KEYS = (
+    (b'"tool_calls"', 1), (b'"arguments"', 1), (b'"function"', 1), (b'"index"', 2), (b'"delta"', 1), (b'"choices"', 1),
+    (b'"error"', 0), (b"\\u00", 0), (b"\n", 0),
+)  # fmt: skip
+
+
 class _RawFunction(Struct, gc=False):
     arguments: Raw = Raw(b"null")  # a union with Raw takes nothing but null
 
@@ -235,8 +272,11 @@ class ChatDecoder:
         data = frame.data
         if data is None:
             return frame_fault(frame, self.carriers) or KEEP_ALIVE
-        if self._plain and frame.fault is None and self._is_plain(data):
-            return self.prose
+        if self._plain and frame.fault is None:
+            if self._is_plain(data):
+                return self.prose
+            if self._slots and (piece := self._piece(data)) is not None:
+                return (piece,)
         if data == b"[DONE]" and self._streamed and frame.fault in (None, FrameFault.UNTERMINATED):
             return (TurnClosed("[DONE]"),)
         return [*frame_fault(frame, self.carriers), *self._read(data)]
@@ -254,6 +294,22 @@ class ChatDecoder:
         # An empty delta is not text: it stays in its place.
         text = delta.content or delta.reasoning_content or delta.reasoning or delta.refusal
         return bool(text) and choice.index == 0
+
+    def _piece(self, data: bytes) -> Fragment | None:
+        """One more piece of the arguments of a known call, if the chunk is nothing else."""
+        low = data.lower()
+        for word, times in _PIECE_KEYS:
+            if low.count(word) != times:
+                return None
+        try:
+            choice = _decode_piece(data).choices[0]
+        except (msgspec.MsgspecError, RecursionError):
+            return None
+        call = choice.delta.tool_calls[0]
+        key = (0, call.index)
+        if choice.index != 0 or self._slots.get(key) is not CallKind.FUNCTION:
+            return None
+        return Fragment(key, call.function.arguments)
 
     def _read(self, data: bytes) -> list[Event]:
         reading = read_lenient(data)
