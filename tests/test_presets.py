@@ -64,7 +64,8 @@ def test_every_recorded_provider_has_a_preset(shared: Path) -> None:
 
 
 def test_every_recorded_source_is_a_case_of_the_corpus(shared: Path) -> None:
-    slugs = [json.loads(line)["slug"] for line in (shared / "corpus" / "index.jsonl").open(encoding="utf-8")]
+    lines = (shared / "corpus" / "index.jsonl").read_text(encoding="utf-8").splitlines()
+    slugs = [json.loads(line)["slug"] for line in lines]
     for preset in PRESETS:
         for source in preset.accept.values():
             if source.startswith("recorded: "):
