@@ -1,0 +1,202 @@
+"""The agents: which release, how each is installed, and how each is pointed at a base URL and given a task.
+
+Every run gets a fresh home and an environment of its own making, so nothing of the machine's (credentials, settings, caches) reaches
+an agent, and nothing of one run the next. Approvals are off: the question is what an agent executes when nobody looks.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import signal
+import subprocess
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import ClassVar
+
+from tests.agents.wire import Chat, Messages, Wire
+
+TASK = "list files"
+ANSI = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]|\x1b\][^\x07]*\x07|\r")
+STOP_PATIENCE_S = 5.0
+
+
+class AgentError(Exception):
+    """The agents cannot run here; the message says what to do."""
+
+
+@dataclass(frozen=True, slots=True)
+class Exit:
+    """How an agent's run ended. `code` is None where its time ran out."""
+
+    code: int | None
+    said: str
+    seconds: float
+
+
+class Agent(ABC):
+    """One agent: its package, and how it is started."""
+
+    name: ClassVar[str]
+    title: ClassVar[str]
+    package: ClassVar[str]
+    version: ClassVar[str]
+    binary: ClassVar[str]
+    wire: ClassVar[Wire]
+
+    @abstractmethod
+    def prepare(self, home: Path, base: str) -> tuple[Sequence[str], Mapping[str, str]]:
+        """Write the agent's settings; give its arguments and its variables."""
+
+    def run(self, packages: Path, home: Path, base: str, limit_s: float) -> Exit:
+        """Start it, wait for its end, and end whatever it leaves behind."""
+        arguments, variables = self.prepare(home, base)
+        binaries = packages / "node_modules" / ".bin"
+        environment = {
+            "PATH": f"{binaries}{os.pathsep}{os.environ.get('PATH', os.defpath)}",
+            "HOME": str(home),
+            "TMPDIR": str(home / "tmp"),
+            "LANG": "C.UTF-8",
+            "TERM": "dumb",
+            "NO_COLOR": "1",
+            **variables,
+        }
+        (home / "tmp").mkdir()
+        output, began = home / "said.txt", time.monotonic()
+        with output.open("wb") as said:
+            process = subprocess.Popen(
+                [str(binaries / self.binary), *arguments],
+                cwd=home,
+                env=environment,
+                stdin=subprocess.DEVNULL,
+                stdout=said,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+            )
+            try:
+                code: int | None = process.wait(limit_s)
+            except subprocess.TimeoutExpired:
+                code = None
+            finally:
+                end_session(process)
+        seconds = time.monotonic() - began
+        return Exit(code, ANSI.sub("", output.read_text(errors="replace")), seconds)
+
+
+def end_session(process: subprocess.Popen[bytes]) -> None:
+    """End the process group that the process leads, and reap the process."""
+    for number in (signal.SIGTERM, signal.SIGKILL):
+        try:
+            os.killpg(process.pid, number)
+        except ProcessLookupError:
+            break
+        try:
+            process.wait(STOP_PATIENCE_S)
+        except subprocess.TimeoutExpired:
+            continue
+    process.wait()
+
+
+class ClaudeCode(Agent):
+    """Anthropic Messages."""
+
+    name, title = "claude", "Claude Code"
+    package, version, binary = "@anthropic-ai/claude-code", "2.1.332", "claude"
+    wire = Messages()
+
+    def prepare(self, home: Path, base: str) -> tuple[Sequence[str], Mapping[str, str]]:
+        variables = {
+            "ANTHROPIC_BASE_URL": base,
+            "ANTHROPIC_API_KEY": "sk-ant-x",
+            "CLAUDE_CONFIG_DIR": str(home / ".claude"),
+            "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
+            "DISABLE_TELEMETRY": "1",
+            "DISABLE_AUTOUPDATER": "1",
+            "IS_SANDBOX": "1",  # else it refuses to skip permissions as root
+        }
+        arguments = ["-p", TASK, "--dangerously-skip-permissions", "--model", "claude-sonnet-4-5"]
+        return arguments, variables
+
+
+class QwenCode(Agent):
+    """Chat Completions through the official SDK."""
+
+    name, title = "qwen", "Qwen Code"
+    package, version, binary = "@qwen-code/qwen-code", "0.24.4", "qwen"
+    wire = Chat()
+
+    def prepare(self, home: Path, base: str) -> tuple[Sequence[str], Mapping[str, str]]:
+        settings = home / ".qwen"
+        settings.mkdir()
+        quiet = {
+            "general": {"disableAutoUpdate": True, "enableAutoUpdate": False},
+            "privacy": {"usageStatisticsEnabled": False},
+            "telemetry": {"enabled": False},
+        }
+        (settings / "settings.json").write_text(json.dumps(quiet))
+        variables = {"OPENAI_API_KEY": "x", "OPENAI_BASE_URL": f"{base}/v1", "OPENAI_MODEL": "gpt-x"}
+        return ["-y", "-p", TASK, "--auth-type", "openai"], variables
+
+
+class OpenCode(Agent):
+    """Chat Completions through the AI SDK's compatible provider."""
+
+    name, title = "opencode", "opencode"
+    package, version, binary = "opencode-ai", "1.18.33", "opencode"
+    wire = Chat()
+
+    def prepare(self, home: Path, base: str) -> tuple[Sequence[str], Mapping[str, str]]:
+        settings = home / ".config" / "opencode"
+        settings.mkdir(parents=True)
+        model = {"tool_call": True, "limit": {"context": 100_000, "output": 8_000}}
+        provider = {
+            "npm": "@ai-sdk/openai-compatible",
+            "options": {"baseURL": f"{base}/v1", "apiKey": "x"},
+            "models": {"gpt-x": model},
+        }
+        config = {
+            "autoupdate": False,
+            "share": "disabled",
+            "permission": "allow",
+            "provider": {"gate": provider},
+        }
+        (settings / "opencode.json").write_text(json.dumps(config))
+        variables = {
+            "XDG_CONFIG_HOME": str(home / ".config"),
+            "OPENCODE_DISABLE_AUTOUPDATE": "1",
+            "OPENCODE_DISABLE_MODELS_FETCH": "1",
+        }
+        return ["run", "-m", "gate/gpt-x", TASK], variables
+
+
+AGENTS: tuple[Agent, ...] = (ClaudeCode(), QwenCode(), OpenCode())
+BY_NAME: Mapping[str, Agent] = {agent.name: agent for agent in AGENTS}
+
+
+def install(agents: Sequence[Agent], folder: Path) -> None:
+    """Install what is missing, in the pinned versions, into the folder and nowhere else."""
+    if shutil.which("npm") is None:
+        raise AgentError("the agents come from npm: install Node.js 20 or newer")
+    wanted = [f"{agent.package}@{agent.version}" for agent in agents if installed(agent, folder) is None]
+    if not wanted:
+        return
+    folder.mkdir(parents=True, exist_ok=True)
+    kept = [f"{agent.package}@{agent.version}" for agent in AGENTS if installed(agent, folder) is not None]
+    quietly = ["--no-audit", "--no-fund", "--no-package-lock", "--loglevel=error"]
+    command = ["npm", "install", "--prefix", str(folder), *quietly, *kept, *wanted]
+    if subprocess.run(command, check=False).returncode != 0:
+        raise AgentError(f"npm could not install {', '.join(wanted)}")
+
+
+def installed(agent: Agent, folder: Path) -> str | None:
+    """The pinned version, if it is the one that is installed."""
+    try:
+        manifest = json.loads((folder / "node_modules" / agent.package / "package.json").read_text())
+    except FileNotFoundError:
+        return None
+    return agent.version if manifest["version"] == agent.version else None

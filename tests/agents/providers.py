@@ -1,0 +1,157 @@
+"""A provider that misbehaves on request, over real HTTP, in one thread a connection.
+
+It sends the case's turn once. Whoever asks again gets text: an automatic retry is counted, and ends. Requests that do not declare a
+shell (titles, summaries, token counts) are side requests, answered quietly and counted apart.
+"""
+
+from __future__ import annotations
+
+import json
+import socket
+import struct
+import threading
+import time
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any, ClassVar
+
+from tests.agents.cases import LINE, Case, Order, Sent
+from tests.agents.wire import Wire
+
+FRAME_GAP_S = 0.005
+"""Between SSE blocks, so that they arrive in reads of their own."""
+NO_LINGER = struct.pack("ii", 1, 0)
+"""SO_LINGER with no time left: closing sends a reset."""
+
+
+@dataclass(slots=True)
+class Log:
+    """What was asked of the provider."""
+
+    counts: Counter[str] = field(default_factory=Counter)
+    lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def note(self, kind: str) -> int:
+        """Count one request; how many of its kind there are now."""
+        with self.lock:
+            self.counts[kind] += 1
+            return self.counts[kind]
+
+    @property
+    def turns(self) -> int:
+        """How often the turn itself was asked for: one, unless somebody retries."""
+        return self.counts["turn"]
+
+
+@dataclass(frozen=True, slots=True)
+class Play:
+    """One case in one wire format, for one agent run."""
+
+    wire: Wire
+    case: Case
+    proof: Path
+    log: Log
+
+    def answer(self, request: dict[str, Any]) -> Sent:
+        """What a request gets."""
+        tool = self.wire.shell(request)
+        if tool is None:
+            self.log.note("side")
+            return Sent(self.wire.text_turn("ok"))
+        if self.wire.has_result(request):
+            self.log.note("result")
+            return Sent(self.wire.text_turn("All done."))
+        if self.log.note("turn") > 1:
+            return Sent(self.wire.text_turn("Asked again."))
+        return self.case.build(self.wire, Order(tool, f"echo {LINE} >> {self.proof}"))
+
+
+class Handler(BaseHTTPRequestHandler):
+    """One connection of an agent, or of the gate."""
+
+    protocol_version = "HTTP/1.1"
+    play: ClassVar[Play]
+
+    def do_POST(self) -> None:
+        request = json.loads(self._body())
+        if not self.path.partition("?")[0].endswith(self.play.wire.path):
+            self.play.log.note("other")
+            self._json(200, b'{"input_tokens":5}')
+        elif not request.get("stream"):
+            self.play.log.note("side")
+            self._json(200, self.play.wire.whole("ok"))
+        else:
+            self._stream(self.play.answer(request))
+
+    def do_GET(self) -> None:
+        self.play.log.note("other")
+        self._json(404, b"{}")
+
+    do_HEAD = do_GET  # noqa: N815 - the name the server looks for
+
+    def log_message(self, *_: object) -> None:
+        """Say nothing: `Log` counts."""
+
+    def _body(self) -> bytes:
+        if self.headers.get("transfer-encoding", "").lower() != "chunked":
+            return self.rfile.read(int(self.headers.get("content-length", "0")))
+        pieces = []
+        while size := int(self.rfile.readline().split(b";")[0], 16):
+            pieces.append(self.rfile.read(size))
+            self.rfile.readline()
+        self.rfile.readline()
+        return b"".join(pieces)
+
+    def _json(self, status: int, body: bytes) -> None:
+        self.send_response(status)
+        self.send_header("content-type", "application/json")
+        self.send_header("content-length", str(len(body)))
+        self.end_headers()
+        if self.command != "HEAD":
+            self.wfile.write(body)
+
+    def _stream(self, sent: Sent) -> None:
+        self.send_response(200)
+        self.send_header("content-type", "text/event-stream")
+        self.send_header("transfer-encoding", "chunked")
+        self.end_headers()
+        try:
+            self._chunks(sent.first)
+            time.sleep(sent.pause_s)
+            self._chunks(sent.rest)
+            if not sent.reset:
+                self.wfile.write(b"0\r\n\r\n")
+        except OSError:  # the reader left: its right
+            self.close_connection = True
+            return
+        if sent.reset:
+            self.close_connection = True
+            self.connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, NO_LINGER)
+            self.connection.close()
+
+    def _chunks(self, data: bytes) -> None:
+        for block in data.split(b"\n\n"):
+            if block:
+                piece = block + b"\n\n"
+                self.wfile.write(b"%x\r\n%s\r\n" % (len(piece), piece))
+                time.sleep(FRAME_GAP_S)
+
+
+@contextmanager
+def provider(play: Play) -> Iterator[int]:
+    """Serve a play while the block runs; gives the port."""
+    handler = type("PlayHandler", (Handler,), {"play": play})
+    server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
+    server.daemon_threads = True
+    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True)
+    thread.start()
+    try:
+        yield server.server_port
+    finally:
+        server.shutdown()
+        server.server_close()
+        thread.join()

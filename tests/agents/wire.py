@@ -1,0 +1,227 @@
+"""One turn in two wire formats: a line of text, then shell calls, as a real provider streams them.
+
+A format gives the pieces (opening, call, ending); `tests.agents.cases` puts them together, rightly or wrongly. Each piece is the
+exact bytes of whole SSE blocks.
+"""
+
+from __future__ import annotations
+
+import json
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+TEXT = "Let me look."
+CREATED = 1767225600
+
+
+@dataclass(frozen=True, slots=True)
+class Tool:
+    """The agent's shell tool, as its own request declares it."""
+
+    name: str
+    schema: Mapping[str, Any]
+
+    def arguments(self, command: str) -> str:
+        """Arguments that the declared schema accepts, the command first."""
+        properties = self.schema.get("properties", {})
+        filled: dict[str, Any] = {"command": command}
+        for name in self.schema.get("required", ()):
+            if name not in filled:
+                filled[name] = FILLERS[properties[name]["type"]]
+        filled.setdefault("description", "Append one line")
+        return json.dumps(filled, separators=(",", ":"))
+
+
+FILLERS: Mapping[str, Any] = {"string": "Append one line", "boolean": False, "integer": 1000, "number": 1000}
+"""A value for any further argument that a shell tool requires."""
+SHELLS = ("Bash", "bash", "run_shell_command", "shell")
+"""What the agents call their shell."""
+
+
+def in_pieces(text: str) -> list[str]:
+    """Argument text as it arrives: in fragments that end anywhere."""
+    return [text[:20], text[20:]]
+
+
+class Wire(ABC):
+    """The pieces of a turn in one wire format."""
+
+    path: str
+    """What the request's path ends with."""
+    calls: str
+    """The ending that says: run the calls."""
+    limit: str
+    """The ending that says: a token limit cut the turn."""
+    refused: str
+    """The ending that says: the provider withheld the rest."""
+    stopped: str
+    """The ending that says: the turn was text, nothing is to be run."""
+
+    @abstractmethod
+    def opening(self) -> bytes:
+        """The turn begins, with a line of text."""
+
+    @abstractmethod
+    def call(self, tool: Tool, arguments: str, *, index: int = 0, call_id: str = "call_a") -> bytes:
+        """A whole call."""
+
+    @abstractmethod
+    def ended_call(self, index: int = 0) -> bytes:
+        """Only the mark that ends a call, where the format has one."""
+
+    @abstractmethod
+    def ending(self, reason: str) -> bytes:
+        """The turn's reason to end."""
+
+    @abstractmethod
+    def end(self) -> bytes:
+        """What follows the reason in a complete stream."""
+
+    @abstractmethod
+    def error(self, message: str) -> bytes:
+        """The provider's error inside a stream."""
+
+    @abstractmethod
+    def whole(self, text: str) -> bytes:
+        """A JSON reply of text, for a request that did not ask for a stream."""
+
+    @abstractmethod
+    def shell(self, request: Mapping[str, Any]) -> Tool | None:
+        """The declared shell tool, if the request has one."""
+
+    @abstractmethod
+    def has_result(self, request: Mapping[str, Any]) -> bool:
+        """Whether the request brings a tool's result."""
+
+    def text_turn(self, text: str) -> bytes:
+        """A complete turn of text."""
+        return self.opening().replace(TEXT.encode(), text.encode()) + self.ending(self.stopped) + self.end()
+
+
+class Chat(Wire):
+    """OpenAI Chat Completions."""
+
+    path = "/chat/completions"
+    calls, limit, refused, stopped = "tool_calls", "length", "content_filter", "stop"
+
+    def opening(self) -> bytes:
+        return self._chunk({"role": "assistant", "content": ""}) + self._chunk({"content": TEXT})
+
+    def call(self, tool: Tool, arguments: str, *, index: int = 0, call_id: str = "call_a") -> bytes:
+        head = {"index": index, "id": call_id, "type": "function"}
+        first = {**head, "function": {"name": tool.name, "arguments": ""}}
+        rest = [{"index": index, "function": {"arguments": piece}} for piece in in_pieces(arguments)]
+        return b"".join(self._chunk({"tool_calls": [each]}) for each in [first, *rest])
+
+    def ended_call(self, index: int = 0) -> bytes:  # noqa: ARG002 - the format ends all calls by the turn's reason
+        return self.ending(self.calls)
+
+    def ending(self, reason: str) -> bytes:
+        return self._chunk({}, reason)
+
+    def end(self) -> bytes:
+        return b"data: [DONE]\n\n"
+
+    def error(self, message: str) -> bytes:
+        return _block({"error": {"message": message, "type": "server_error", "code": 502, "param": None}})
+
+    def whole(self, text: str) -> bytes:
+        choice = {"index": 0, "message": {"role": "assistant", "content": text}, "finish_reason": "stop"}
+        usage = {"prompt_tokens": 1, "completion_tokens": 1, "total_tokens": 2}
+        return _json({**self._head("chat.completion"), "choices": [choice], "usage": usage})
+
+    def shell(self, request: Mapping[str, Any]) -> Tool | None:
+        declared = [tool["function"] for tool in request.get("tools", ()) if "function" in tool]
+        return _shell({each["name"]: each.get("parameters", {}) for each in declared})
+
+    def has_result(self, request: Mapping[str, Any]) -> bool:
+        return any(message["role"] == "tool" for message in request["messages"])
+
+    def _chunk(self, delta: Mapping[str, Any], reason: str | None = None) -> bytes:
+        choice = {"index": 0, "delta": delta, "finish_reason": reason}
+        return _block({**self._head("chat.completion.chunk"), "choices": [choice]})
+
+    def _head(self, kind: str) -> dict[str, Any]:
+        return {"id": "chatcmpl-1", "object": kind, "created": CREATED, "model": "gpt-x"}
+
+
+class Messages(Wire):
+    """Anthropic Messages. Block 0 is the text, so call N is block N + 1."""
+
+    path = "/v1/messages"
+    calls, limit, refused, stopped = "tool_use", "max_tokens", "refusal", "end_turn"
+
+    def opening(self) -> bytes:
+        usage = {"input_tokens": 5, "output_tokens": 1}
+        return (
+            _event("message_start", message={**self._message(), "usage": usage})
+            + _event("content_block_start", index=0, content_block={"type": "text", "text": ""})
+            + _event("content_block_delta", index=0, delta={"type": "text_delta", "text": TEXT})
+            + _event("content_block_stop", index=0)
+        )
+
+    def call(self, tool: Tool, arguments: str, *, index: int = 0, call_id: str = "call_a") -> bytes:
+        block = {"type": "tool_use", "id": f"toolu_{call_id}", "name": tool.name, "input": {}}
+        deltas = [{"type": "input_json_delta", "partial_json": piece} for piece in in_pieces(arguments)]
+        return (
+            _event("content_block_start", index=index + 1, content_block=block)
+            + b"".join(_event("content_block_delta", index=index + 1, delta=delta) for delta in deltas)
+            + self.ended_call(index)
+        )
+
+    def ended_call(self, index: int = 0) -> bytes:
+        return _event("content_block_stop", index=index + 1)
+
+    def ending(self, reason: str) -> bytes:
+        return _event(
+            "message_delta", delta={"stop_reason": reason, "stop_sequence": None}, usage={"output_tokens": 9}
+        )
+
+    def end(self) -> bytes:
+        return _event("message_stop")
+
+    def error(self, message: str) -> bytes:
+        return _event("error", error={"type": "api_error", "message": message})
+
+    def whole(self, text: str) -> bytes:
+        content = [{"type": "text", "text": text}]
+        usage = {"input_tokens": 1, "output_tokens": 1}
+        return _json({**self._message(), "content": content, "stop_reason": "end_turn", "usage": usage})
+
+    def shell(self, request: Mapping[str, Any]) -> Tool | None:
+        return _shell({tool["name"]: tool.get("input_schema", {}) for tool in request.get("tools", ())})
+
+    def has_result(self, request: Mapping[str, Any]) -> bool:
+        contents = [message["content"] for message in request["messages"]]
+        blocks = [block for content in contents if isinstance(content, list) for block in content]
+        return any(block["type"] == "tool_result" for block in blocks)
+
+    def _message(self) -> dict[str, Any]:
+        return {
+            "id": "msg_1",
+            "type": "message",
+            "role": "assistant",
+            "model": "claude-sonnet-4-5",
+            "content": [],
+            "stop_reason": None,
+            "stop_sequence": None,
+        }
+
+
+def _shell(declared: Mapping[str, Mapping[str, Any]]) -> Tool | None:
+    name = next((name for name in SHELLS if name in declared), None)
+    return None if name is None else Tool(name, declared[name])
+
+
+def _json(value: Mapping[str, Any]) -> bytes:
+    return json.dumps(value).encode()
+
+
+def _block(value: Mapping[str, Any]) -> bytes:
+    return b"data: " + _json(value) + b"\n\n"
+
+
+def _event(kind: str, **fields: Any) -> bytes:
+    return f"event: {kind}\n".encode() + _block({"type": kind, **fields})
