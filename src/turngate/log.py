@@ -48,7 +48,14 @@ def configure(config: LogConfig) -> None:
             structlog.processors.JSONRenderer(),
         ]
     else:
-        last = [escape_controls, structlog.dev.ConsoleRenderer(colors=sys.stderr.isatty())]
+        last = [
+            escape_controls,
+            structlog.dev.ConsoleRenderer(
+                colors=sys.stderr.isatty(),
+                # The default one prints the local variables, and with them what was said.
+                exception_formatter=structlog.dev.plain_traceback,
+            ),
+        ]
     structlog.configure(
         processors=[*shared, *last],
         wrapper_class=structlog.make_filtering_bound_logger(level),

@@ -42,6 +42,7 @@ class Reason(enum.StrEnum):
     LEDGER_UNAVAILABLE = "ledger_unavailable"
     SHUTDOWN = "shutdown"
     RESTART = "restart"
+    GATE_FAILURE = "gate_failure"
 
 
 class Retry(enum.StrEnum):
@@ -67,6 +68,7 @@ RETRY: dict[Reason, Retry] = {
     Reason.LEDGER_UNAVAILABLE: Retry.FRESH_TURN,
     Reason.SHUTDOWN: Retry.FRESH_TURN,
     Reason.RESTART: Retry.FRESH_TURN,
+    Reason.GATE_FAILURE: Retry.NO,
 }
 """Total over `Reason`."""
 
@@ -86,6 +88,7 @@ EXPLANATIONS: dict[Reason, str] = {
     Reason.LEDGER_UNAVAILABLE: "the gateway could not record its decision",
     Reason.SHUTDOWN: "the gateway is shutting down",
     Reason.RESTART: "the gateway was restarted",
+    Reason.GATE_FAILURE: "the gateway itself failed",
 }
 """Total over `Reason`; the half sentence that a person reads."""
 

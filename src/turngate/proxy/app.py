@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import asyncio
 import time
+import traceback
 from collections.abc import Awaitable, Callable, Mapping, MutableMapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import structlog
@@ -66,6 +68,15 @@ class Gate:
             await self.own(scope, receive, send)
             return
         reply = Reply(send, lambda: abort_connection(scope))
+        try:
+            await self._serve(scope, receive, reply)
+        except asyncio.CancelledError:
+            # The server's last resort at the end of a shutdown; uvicorn would log it as a failure.
+            reply.cut()
+        except Exception as error:  # noqa: BLE001 -- uvicorn would log it with whatever text it carries
+            await self._fail(reply, error)
+
+    async def _serve(self, scope: Scope, receive: Receive, reply: Reply) -> None:
         if self.config.server.allowed_hosts and host_of(scope) not in self.config.server.allowed_hosts:
             await self._refuse(
                 reply, 403, "host_not_allowed", "The request names a host that is not in allowed_hosts."
@@ -106,6 +117,7 @@ class Gate:
         if task is None:
             raise RuntimeError("a request is served outside of a task")
         watch = ClientWatch(receive, task, reply, turn)
+        response: UpstreamResponse | None = None
         try:
             response = await self.upstreams[route.upstream.name].request(head, body, route.upstream.timeouts)
             await self._answer(response, reply, route, turn, turn_id)
@@ -113,11 +125,19 @@ class Gate:
             await self._unreachable(reply, route, error, dialect)
         except asyncio.CancelledError:
             if not watch.gone:
+                if turn is not None:
+                    await turn.abort(Reason.SHUTDOWN)
                 raise
             task.uncancel()
             reply.cut()
+        except Exception:
+            if turn is not None:
+                await turn.abort(Reason.GATE_FAILURE)
+            raise
         finally:
             watch.end()
+            if response is not None:
+                response.close()
             if turn is not None:
                 log_turn(turn)
 
@@ -215,6 +235,17 @@ class Gate:
             headers.append((b"x-should-retry", b"false"))
         _log.info("refused", status=status, code=str(code))
         await reply.whole(status, headers, body)
+
+    async def _fail(self, reply: Reply, error: Exception) -> None:
+        """A fault of ours ends this request and no other. Its text is not logged: it may quote what was said."""
+        frames = traceback.extract_tb(error.__traceback__)
+        where = [f"{Path(frame.filename).name}:{frame.lineno}" for frame in frames[-8:]]
+        _log.error("failed", error=type(error).__name__, where=where)
+        if reply.started:
+            reply.cut()
+        else:
+            message = "turngate failed while it handled this request. Nothing of the reply was passed on."
+            await self._refuse(reply, 500, "gate_failure", message)
 
     def stop_all(self) -> int:
         """End every turn under way, truthfully: the process is shutting down."""

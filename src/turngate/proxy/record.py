@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 
 from turngate.core.check import CallCheck
 from turngate.core.event import SlotKey
 from turngate.core.session import Session
 from turngate.core.slot import Slot
-from turngate.core.verdict import Outcome
+from turngate.core.verdict import Outcome, Reason
 from turngate.ledger.entry import CallEntry, Delivery, TurnEntry, TurnStart
 
 NAME_LIMIT = 256
@@ -78,6 +78,11 @@ def turn_entry(
         delivery=delivery,
         calls=tuple(_call(start.turn_id, slot, checks, clock, digest) for slot in turn.slots.values()),
     )
+
+
+def aborted_entry(start: TurnStart, reason: Reason) -> TurnEntry:
+    """The entry of a turn whose session is of no use any more: what was known before it began, and how it ended."""
+    return TurnEntry(**asdict(start), decided_at=time.time(), outcome=Outcome.CANCELLED, reason=reason)
 
 
 def _clipped(text: str | None) -> str | None:

@@ -22,9 +22,10 @@ from turngate.core.sse import SSEFramer
 from turngate.core.verdict import Outcome, Reason
 from turngate.dialects.base import Dialect
 from turngate.errors import LedgerUnavailableError
+from turngate.failpoint import hit
 from turngate.ledger.entry import Delivery, TurnEntry, TurnStart
 from turngate.ledger.store import Ledger, Refusal
-from turngate.proxy.record import Clock, turn_entry
+from turngate.proxy.record import Clock, aborted_entry, turn_entry
 from turngate.proxy.reply import Reply
 from turngate.proxy.route import Route
 from turngate.rules import Judgement, Traits
@@ -40,6 +41,9 @@ no client's patience for headers is anywhere near it."""
 
 LINGER_S = 1.0
 """How long a decided turn's upstream may take to end its body, so that the connection can serve another request."""
+
+STOP_GRACE_S = 1.0
+"""How long a stopped turn may wait for a client that does not read, before the connection is dropped under it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,6 +99,8 @@ class TurnRelay:
         self._head_due = 0.0
         self._over = False
         self._judgement: Judgement | None = None
+        self._latch: str | None = None
+        """The operator's stop that made the ledger refuse the release."""
 
     # What the outside tells.
 
@@ -108,6 +114,22 @@ class TurnRelay:
         """End the turn at once: an operator, a shutdown."""
         self._stop = self._stop or stop
         self._wake()
+        if self._reply is not None:
+            self._loop.call_later(STOP_GRACE_S, self._reply.drop)
+
+    async def abort(self, reason: Reason) -> None:
+        """Record that the turn was ended in the middle of whatever it did. The session is not asked: its state is in doubt."""
+        if self.session is None:
+            return
+        ledger = self._judging.ledger
+        try:
+            refusal = await ledger.record(aborted_entry(self.start, reason))
+        except LedgerUnavailableError:
+            ledger.counters.failed += 1
+            return
+        if refusal is not None:
+            # It had ended already. If that was a release, nobody knows how much of it the client has.
+            self._confirm(Delivery.UNKNOWN)
 
     def _wake(self) -> None:
         if self._response is not None:
@@ -193,6 +215,7 @@ class TurnRelay:
         if not self._held:
             self._held = True
             self._judging.ledger.hold(self.start)
+            hit("relay.held")
         deadline = session.deadline
         if deadline is None or self._response is None:
             return
@@ -224,8 +247,11 @@ class TurnRelay:
                 case Decide():
                     await self._decide(session, reply)
                 case Release(data):
+                    hit("relay.before_release_write")
                     await reply.end(data)
+                    hit("relay.after_release_write")
                     self._confirm(Delivery.UNKNOWN if self.gone else Delivery.SENT)
+                    hit("relay.confirmed")
                 case Block():
                     await self._block(session, action, reply)
                 case Finish(clean=clean):
@@ -242,6 +268,7 @@ class TurnRelay:
         if self.gone or self._stop is not None:
             await self._end_from_outside(session, reply, self._loop.time())
             return
+        hit("relay.decided")
         try:
             answer = await ledger.release(self._entry(session, delivery=Delivery.PENDING))
         except LedgerUnavailableError:
@@ -253,7 +280,9 @@ class TurnRelay:
                     session, reply, Reason.LEDGER_UNAVAILABLE, Code.LEDGER_UNAVAILABLE, message
                 )
             return
+        hit("relay.recorded")
         if isinstance(answer, Refusal):
+            self._latch = answer.latch
             await self._refuse(session, reply, answer.reason, answer.code, "the ledger refused the release")
         else:
             await self._carry_out(session, session.release(answer), reply)
@@ -310,4 +339,6 @@ class TurnRelay:
     def _entry(self, session: Session, *, delivery: Delivery = Delivery.NONE) -> TurnEntry:
         checks = self._judgement.checks if self._judgement is not None else {}
         digest = self._judging.ledger.argument_digest
-        return turn_entry(self.start, session, checks, self._clock, digest, delivery=delivery)
+        return turn_entry(
+            self.start, session, checks, self._clock, digest, latch=self._latch, delivery=delivery
+        )

@@ -62,6 +62,11 @@ class Reply:
         self.prepare(status, [*headers, (b"content-length", b"%d" % len(body))])
         await self.end(body)
 
+    def drop(self) -> None:
+        """Drop the connection under a write that waits for the client, so that whoever writes can go on and end."""
+        if not self.ended:
+            self._abort()
+
     def cut(self) -> None:
         """End the reply as a cut."""
         if not self.ended:
