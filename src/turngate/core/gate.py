@@ -12,7 +12,7 @@ import enum
 import hashlib
 
 
-class GateState(enum.Enum):
+class GateState(enum.StrEnum):
     """What the gate is doing."""
 
     PASSING = "passing"
@@ -37,7 +37,7 @@ class Signal(enum.IntEnum):
     """The verdict: not proved; or stopped, overflowed, stalled, cancelled."""
 
 
-class Move(enum.Enum):
+class Move(enum.StrEnum):
     """What happens to the frame, or to what is held."""
 
     FORWARD = "forward"

@@ -119,6 +119,7 @@ class Session:
         self.verdict: Verdict | None = None
         self._policy = policy
         self._observing = policy.mode is Mode.OBSERVE
+        self._observing = policy.mode is Mode.OBSERVE
         self._framer = framer
         self._decoder = decoder
         self._judge = judge
@@ -141,7 +142,16 @@ class Session:
         tally.last_at = now
         if tally.first_at is None:
             tally.first_at = now
-        actions = self._judge_frames(self._framer.receive_data(data), now)
+        frames = self._framer.receive_data(data)
+        first: Sequence[Event] | None = None
+        if len(frames) == 1:
+            first = self._decoder.decode(frames[0])
+            if first is self._decoder.prose and self.gate.state is GateState.PASSING:
+                # One block of text, the nearly only thing that ever comes: out at once, as it came.
+                tally.frames += 1
+                self._sent_at = now
+                return [Forward(data if self._observing else frames[0].raw)]
+        actions = self._judge_frames(frames, now, first)
         if self._observing:
             return [Forward(data), *actions]
         if len(actions) == 1 and type(only := actions[0]) is Forward and only.data == data:
@@ -249,14 +259,18 @@ class Session:
             and timing.terminal_grace_s > 0
         )
 
-    def _judge_frames(self, frames: list[Frame], now: float) -> list[Action]:
+    def _judge_frames(
+        self, frames: list[Frame], now: float, first: Sequence[Event] | None = None
+    ) -> list[Action]:
+        """Judge frames in order; `first` is what the first one was decoded to, if it was already."""
         gate, decoder, prose = self.gate, self._decoder, self._decoder.prose
         passing: list[bytes] = []
         actions: list[Action] = []
         tally = self.tally
         for frame in frames:
             tally.frames += 1
-            events = decoder.decode(frame)
+            events = decoder.decode(frame) if first is None else first
+            first = None
             if events is prose and gate.state is GateState.PASSING:
                 passing.append(frame.raw)
                 continue

@@ -29,7 +29,7 @@ class SlotState(enum.StrEnum):
     CANCELLED = "cancelled"
 
 
-class SlotInput(enum.Enum):
+class SlotInput(enum.StrEnum):
     """What can happen to a call."""
 
     OPEN = "open"

@@ -43,7 +43,7 @@ from turngate.core.policy import Quirk, TurnPolicy
 from turngate.core.slot import Slot, SlotInput, SlotState
 
 
-class TurnState(enum.Enum):
+class TurnState(enum.StrEnum):
     """Where a turn stands."""
 
     AWAITING = "awaiting"
@@ -58,7 +58,7 @@ class TurnState(enum.Enum):
     """The stream is over."""
 
 
-class TurnInput(enum.Enum):
+class TurnInput(enum.StrEnum):
     """What can happen to a turn."""
 
     OPEN = "open"
