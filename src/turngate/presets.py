@@ -1,11 +1,10 @@
-"""Presets: which documented quirks each known server is allowed, and where that is documented.
+"""Presets: which documented quirks of which server are tolerated, each with its source.
 
-An upstream without a preset of its own gets `strict`: nothing is tolerated. A quirk enters this table only with its source
-(a recorded stream, an issue, the provider's page), and only if it cannot let two clients read two different calls; a server
-that numbers all parallel calls 0, for example, is not helped here. Many presets accept nothing: for them the table says
-that the server was looked at.
+`strict` tolerates nothing and is what an unknown host gets. A preset exists for every provider that recorded streams were seen
+of, also where it tolerates nothing, so that a configuration can say what it fronts. No preset accepts what would let two clients
+read two different calls: a shared index, a second identity, or copies that disagree block everywhere.
 
-"Recorded" names one case of the corpus of recorded streams; "oddity" is a line of its list of oddities.
+A source names a section of the vendor's documentation, a public issue, or what recorded streams of the provider show.
 """
 
 from __future__ import annotations
@@ -18,215 +17,120 @@ from turngate.core.policy import Quirk
 
 @dataclass(frozen=True, slots=True)
 class Preset:
-    """What is known of one server."""
+    """One kind of server. `hosts` are exact names, or suffixes where they begin with a dot."""
 
     name: str
-    doc: str
     hosts: tuple[str, ...] = ()
-    """Host names; one that begins with `.` or `-` stands for every host that ends with it."""
     accept: Mapping[Quirk, str] = field(default_factory=dict)
-    """The tolerated quirks, each with its source."""
-    family: str = ""
-    """Whose wire formats its paths speak, where a path alone does not tell."""
+    """Tolerated quirks, each with its source."""
+    family: str | None = None
+    """The dialect family, where one path serves several."""
 
     def serves(self, host: str) -> bool:
-        """Whether this is the preset of `host`."""
-        return any(host.endswith(known) if known[0] in ".-" else host == known for known in self.hosts)
+        """Whether the host belongs to this kind of server."""
+        return any(host.endswith(each) if each.startswith(".") else host == each for each in self.hosts)
 
 
-STRICT = Preset("strict", "Nothing is tolerated; what a server without a preset gets.")
+_REPEATED = "recorded: the usage chunk repeats finish_reason with choices that are not empty"
+_NO_DONE = "recorded: streams end after the finish or usage chunk without [DONE]"
 
-_OLD_MISTRAL = "recorded: mistral--magentic--chat-model-test-mistral-chat-model-complete-list-three-fruits-*"
-_MISTRAL_SDK = (
-    "the official SDK's model of a call: `id` defaults to the text null, `arguments` is a string or an object"
-)
-_GEMINI_COMPAT = "recorded: google--magentic--emini-test-openai-chat-model-gemini-complete-return-1-2-3-4-5-*"
-_TGI_ARGUMENTS = "https://github.com/huggingface/text-generation-inference/issues/2136"
+STRICT = Preset("strict")
 
 PRESETS: tuple[Preset, ...] = (
     STRICT,
-    Preset("demo", "The bundled replay provider; it never needs a quirk."),
-    Preset("openai", "OpenAI.", ("api.openai.com",)),
-    Preset("chatgpt-codex", "The backend of Codex with a ChatGPT account.", ("chatgpt.com",)),
-    Preset("anthropic", "Anthropic.", ("api.anthropic.com",)),
+    Preset("ai21", ("api.ai21.com",)),
+    Preset("anthropic", ("api.anthropic.com",)),
+    Preset("avian", ("api.avian.io",), {Quirk.REPEATED_FINISH: _REPEATED}),
+    Preset("azure", (".openai.azure.com", ".services.ai.azure.com", ".cognitiveservices.azure.com")),
+    Preset("azure-openai", (), {Quirk.REPEATED_FINISH: _REPEATED}),
+    Preset("bedrock", (".amazonaws.com",)),
     Preset(
-        "mistral", "Mistral's own API.", ("api.mistral.ai", "codestral.mistral.ai"),
-        {
-            Quirk.MISSING_INDEX: _OLD_MISTRAL,
-            Quirk.NULL_TEXT_ID: _MISTRAL_SDK,
-            Quirk.ARGUMENTS_OBJECT: _MISTRAL_SDK,
-        },
-        family="mistral",
+        "bedrock-mantle",
+        (".api.aws",),
+        {Quirk.MISSING_DONE: "recorded: chat ends after the usage chunk without [DONE]"},
     ),
+    Preset("cerebras", ("api.cerebras.ai",), {Quirk.MISSING_DONE: _NO_DONE}),
+    Preset("chatgpt-codex", ("chatgpt.com",)),
+    Preset("cloudflare", ("gateway.ai.cloudflare.com", "api.cloudflare.com")),
+    Preset("cohere", ("api.cohere.com", "api.cohere.ai")),
+    Preset("copilot", ("api.githubcopilot.com", ".githubcopilot.com")),
+    Preset("crusoe", (".crusoecloud.com", ".crusoe.ai")),
+    Preset("dashscope", ("dashscope.aliyuncs.com", "dashscope-intl.aliyuncs.com")),
+    Preset("databricks", (".cloud.databricks.com", ".azuredatabricks.net")),
+    Preset("deepseek", ("api.deepseek.com",)),
+    Preset("doubleword", ("api.doubleword.ai",), {Quirk.REPEATED_FINISH: _REPEATED}),
     Preset(
-        "azure", "Azure AI Foundry: models of any maker.", (".services.ai.azure.com", ".models.ai.azure.com"),
+        "google",
+        ("generativelanguage.googleapis.com",),
         {
-            Quirk.REPEATED_FINISH: "oddity A7",
-        },
-    ),
-    Preset(
-        "azure-openai", "Azure OpenAI.", (".openai.azure.com", ".cognitiveservices.azure.com"),
-        {
-            Quirk.REPEATED_FINISH: "oddity A7",
-        },
-    ),
-    Preset("vertex", "Google Cloud's Vertex AI.", ("aiplatform.googleapis.com", "-aiplatform.googleapis.com")),
-    Preset("bedrock", "AWS Bedrock's runtime."),
-    Preset(
-        "bedrock-mantle", "AWS Bedrock's OpenAI-compatible endpoints.", (),
-        {
-            Quirk.MISSING_DONE: "wire reference 11.2: recorded streams end after the usage chunk",
+            Quirk.MISSING_INDEX: "recorded: the OpenAI layer sends whole calls without index",
+            Quirk.MISSING_IDS: 'recorded: the OpenAI layer sends id "" or none (microsoft/autogen#4878)',
+            Quirk.STOP_WITH_CALLS: "googleapis/python-genai#2868: streams end with stop although calls are present",
         },
     ),
+    Preset("gpustack", (), {Quirk.MISSING_DONE: _NO_DONE}),
+    Preset("groq", ("api.groq.com",)),
+    Preset("huggingface", ("router.huggingface.co", "api-inference.huggingface.co")),
     Preset(
-        "google", "Gemini, with its own API and its OpenAI-compatible one.", ("generativelanguage.googleapis.com",),
+        "litellm",
+        (),
         {
-            Quirk.MISSING_INDEX: _GEMINI_COMPAT,
-            Quirk.MISSING_IDS: _GEMINI_COMPAT,
-            Quirk.STOP_WITH_CALLS: "https://github.com/googleapis/python-genai/issues/2868",
+            Quirk.STOP_WITH_CALLS: "BerriAI/litellm#12862 (chat), BerriAI/litellm#34692 (Messages)",
+            Quirk.REPEATED_FINISH: "BerriAI/litellm#21041",
         },
     ),
+    Preset("litellm-proxy", (), {Quirk.STOP_WITH_CALLS: "BerriAI/litellm#12862"}),
     Preset(
-        "openrouter", "OpenRouter.", ("openrouter.ai",),
+        "llamacpp", (), {Quirk.MISSING_DONE: "tools/server: an error ends the stream without [DONE]; older builds too"}
+    ),
+    Preset("lmstudio", (), {Quirk.STOP_WITH_CALLS: "lmstudio-ai/lmstudio-bug-tracker#649"}),
+    Preset("local-openai-compat"),
+    Preset("minimax", ("api.minimax.io", "api.minimaxi.com"), {
+        Quirk.REPEATED_FINISH: _REPEATED,
+        Quirk.MISSING_DONE: _NO_DONE,
+    }),
+    Preset("mistral", ("api.mistral.ai", "codestral.mistral.ai"), family="mistral"),
+    Preset("mistralrs"),
+    Preset("moonshot", ("api.moonshot.ai", "api.moonshot.cn")),
+    Preset(
+        "ollama",
+        ("ollama.com",),
         {
-            Quirk.REPEATED_FINISH: "recorded: openrouter--fantasy--testopenroutercommon-gemini-tool-streaming--0-8bfe6b",
+            Quirk.MISSING_INDEX: "ollama/ollama#7881: before 0.4.7 calls carry no index; also recorded",
+            Quirk.STOP_WITH_CALLS: "ollama/ollama#7963: older servers end calls with stop",
         },
     ),
-    Preset("ai21", "AI21.", ("api.ai21.com",)),
+    Preset("openai", ("api.openai.com",)),
+    Preset("openai-compatible"),
+    Preset("openrouter", ("openrouter.ai",), {Quirk.REPEATED_FINISH: _REPEATED}),
+    Preset("perplexity", ("api.perplexity.ai",), {Quirk.MISSING_DONE: _NO_DONE}),
+    Preset("pydantic-gateway", ("gateway.pydantic.dev",)),
     Preset(
-        "avian", "Avian.", ("api.avian.io",),
-        {
-            Quirk.REPEATED_FINISH: "recorded: avian--fantasy--testopenaicompatiblecommon-avian-kimi-multi-tool-streaming--0-5c71ad",
-        },
+        "sglang",
+        (),
+        {Quirk.REPEATED_FINISH: "sgl-project/sglang#8417: older servers send the finish chunk twice"},
     ),
+    Preset("snowflake", (".snowflakecomputing.com",)),
+    Preset("together", ("api.together.xyz", "api.together.ai"), {Quirk.REPEATED_FINISH: _REPEATED}),
+    Preset("venice", ("api.venice.ai",)),
+    Preset("vercel-gateway", ("ai-gateway.vercel.sh",)),
+    Preset("vertex", (".aiplatform.googleapis.com", "aiplatform.googleapis.com")),
     Preset(
-        "cerebras", "Cerebras.", ("api.cerebras.ai",),
-        {
-            Quirk.MISSING_DONE: "recorded: cerebras--req-llm--cerebras-qwen-3-235b-a22b-instruct-2507-object-streaming--0-1c5b38",
-        },
+        "vllm",
+        (),
+        {Quirk.STOP_WITH_CALLS: "vllm-project/vllm#25054: a named tool_choice ends with stop, by server setting too"},
     ),
-    Preset("cloudflare", "Cloudflare Workers AI.", ("api.cloudflare.com", "gateway.ai.cloudflare.com")),
-    Preset("cohere", "Cohere.", ("api.cohere.com", "api.cohere.ai")),
-    Preset("copilot", "GitHub Copilot.", ("api.githubcopilot.com", ".githubcopilot.com")),
-    Preset("crusoe", "Crusoe."),
-    Preset("dashscope", "Alibaba's DashScope.", ("dashscope.aliyuncs.com", "dashscope-intl.aliyuncs.com")),
-    Preset("databricks", "Databricks.", (".cloud.databricks.com", ".azuredatabricks.net", ".gcp.databricks.com")),
-    Preset("deepseek", "DeepSeek.", ("api.deepseek.com",)),
-    Preset(
-        "doubleword", "Doubleword.", ("api.doubleword.ai",),
-        {
-            Quirk.REPEATED_FINISH: "recorded: doubleword--rig--doubleword-conformance-streaming-tool--0-5b1bc0",
-        },
-    ),
-    Preset("groq", "Groq.", ("api.groq.com",)),
-    Preset(
-        "huggingface", "Hugging Face's router, which passes the servers behind it on, TGI among them.",
-        ("router.huggingface.co", "api-inference.huggingface.co"),
-        {
-            Quirk.ARGUMENTS_OBJECT: _TGI_ARGUMENTS,
-        },
-    ),
-    Preset(
-        "minimax", "MiniMax.", ("api.minimax.io", "api.minimaxi.com", "api.minimax.chat"),
-        {
-            Quirk.MISSING_DONE: "recorded: minimax--req-llm--minimax-minimax-m2-5-object-streaming--0-2e7c1c",
-            Quirk.REPEATED_FINISH: "recorded: minimax--req-llm--minimax-minimax-m2-1-object-streaming--0-ff32e6",
-        },
-    ),
-    Preset("moonshot", "Moonshot (Kimi).", ("api.moonshot.ai", "api.moonshot.cn")),
-    Preset(
-        "perplexity", "Perplexity.", ("api.perplexity.ai",),
-        {
-            Quirk.MISSING_DONE: "oddity A10",
-        },
-    ),
-    Preset("snowflake", "Snowflake Cortex.", (".snowflakecomputing.com",)),
-    Preset(
-        "together", "Together.", ("api.together.xyz", "api.together.ai"),
-        {
-            Quirk.REPEATED_FINISH: "wire reference 11.2: recorded streams finish with the arguments and again with the usage",
-            Quirk.OTHER_NATURAL_REASONS: "oddity B: `eos`",
-        },
-    ),
-    Preset("venice", "Venice.", ("api.venice.ai",)),
-    Preset("vercel-gateway", "Vercel's AI Gateway.", ("ai-gateway.vercel.sh",)),
-    Preset(
-        "writer", "Writer.", ("api.writer.com",),
-        {
-            Quirk.MISSING_DONE: "oddity A10",
-        },
-    ),
-    Preset("xai", "xAI.", ("api.x.ai",)),
-    Preset(
-        "zai", "Z.ai (GLM).", ("api.z.ai", "open.bigmodel.cn"),
-        {
-            Quirk.REPEATED_FINISH: "recorded: zai--req-llm--zai-coder-glm-4-5v-object-streaming--0-9f5970",
-        },
-    ),
-    Preset("pydantic-gateway", "Pydantic's AI gateway.", ("gateway.pydantic.dev",)),
-    # Servers that run anywhere: named by the operator, never guessed from a host.
-    Preset("openai-compatible", "Any server that follows OpenAI to the letter."),
-    Preset("local-openai-compat", "Any local server that follows OpenAI to the letter."),
-    Preset(
-        "gpustack", "GPUStack.", (),
-        {
-            Quirk.MISSING_DONE: "oddity A10",
-        },
-    ),
-    Preset("llamacpp", "llama.cpp's server, which leaves `[DONE]` out after errors only."),
-    Preset(
-        "litellm", "LiteLLM's proxy.", (),
-        {
-            Quirk.STOP_WITH_CALLS: "https://github.com/BerriAI/litellm/issues/12862",
-        },
-    ),
-    Preset(
-        "litellm-proxy", "LiteLLM's proxy.", (),
-        {
-            Quirk.STOP_WITH_CALLS: "https://github.com/BerriAI/litellm/issues/12862",
-        },
-    ),
-    Preset("lmstudio", "LM Studio."),
-    Preset("mistralrs", "mistral.rs."),
-    Preset(
-        "ollama", "Ollama, with its own API and its OpenAI-compatible one.", ("ollama.com",),
-        {
-            Quirk.MISSING_INDEX: "https://github.com/ollama/ollama/issues/7881, before 0.4.7",
-            Quirk.STOP_WITH_CALLS: "https://github.com/ollama/ollama/pull/7963, before it",
-        },
-    ),
-    Preset(
-        "sglang", "SGLang.", (),
-        {
-            Quirk.REPEATED_FINISH: "https://github.com/sgl-project/sglang/pull/8417, before it",
-            Quirk.MISSING_IDS: "https://github.com/sgl-project/sglang/issues/7048",
-        },
-    ),
-    Preset(
-        "tgi", "Hugging Face's Text Generation Inference.", (),
-        {
-            Quirk.ARGUMENTS_OBJECT: _TGI_ARGUMENTS,
-            Quirk.OTHER_NATURAL_REASONS: "https://github.com/huggingface/text-generation-inference/issues/2794: `eos_token`",
-        },
-    ),
-    Preset(
-        "vllm", "vLLM.", (),
-        {
-            Quirk.MISSING_IDS: "https://github.com/vllm-project/vllm/issues/18412",
-        },
-    ),
+    Preset("writer", ("api.writer.com",), {Quirk.MISSING_DONE: _NO_DONE}),
+    Preset("xai", ("api.x.ai",)),
+    Preset("zai", ("api.z.ai", "open.bigmodel.cn"), {Quirk.REPEATED_FINISH: _REPEATED}),
 )  # fmt: skip
-"""Every preset."""
-
-_BY_NAME = {preset.name: preset for preset in PRESETS}
 
 
 def preset_named(name: str) -> Preset | None:
     """The preset of that name."""
-    return _BY_NAME.get(name)
+    return next((preset for preset in PRESETS if preset.name == name), None)
 
 
 def preset_for_host(host: str) -> Preset:
-    """The preset of the server at `host`; `strict` for one that nobody documented."""
-    host = host.lower().rstrip(".")
-    return next((preset for preset in PRESETS if preset.serves(host)), STRICT)
+    """The preset of a host; `strict` for an unknown one."""
+    return next((preset for preset in PRESETS if preset.serves(host.lower())), STRICT)
