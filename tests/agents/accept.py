@@ -1,6 +1,6 @@
 """The acceptance with real coding agents: what each executes of a valid turn and of unproved ones, without the gate and with it.
 
-    python -m tests.agents.accept [--agents claude,qwen] [--cases valid,reset] [--only with] [--json FILE] [--markdown FILE]
+    python -m tests.agents.accept [--agents claude,qwen@0.15.10] [--cases valid,reset] [--only with] [--json FILE] [--markdown FILE]
 
 Exit 1 when an agent behind the gate executes an unproved call, does not execute a valid one exactly once, asks twice for a turn, or
 does not show why a turn was blocked; 2 when the agents cannot run here.
@@ -38,6 +38,7 @@ class Result:
     """One agent, one case, one side."""
 
     agent: str
+    version: str
     case: str
     side: str
     executed: int
@@ -59,22 +60,22 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         agents.install(options.agents, options.packages)
         results = []
-        for result in run_all(options.agents, options.cases, options.only, options.packages):
+        sides = [options.only] if options.only else SIDES
+        for result in run_all(options.agents, options.cases, sides, options.packages):
             print(line(result), flush=True)
             results.append(result)
     except AgentError as error:
         print(error, file=sys.stderr)
         return 2
-    print("\n" + markdown(results, options.agents))
-    for path, text in (
-        (options.json, as_json(results)),
-        (options.markdown, markdown(results, options.agents)),
-    ):
-        if path is not None:
-            path.write_text(text)
+    table = markdown(results, options.agents)
+    print(f"\n{table}")
+    if options.json:
+        options.json.write_text(as_json(results))
+    if options.markdown:
+        options.markdown.write_text(table)
     broken = [(result, why) for result in results for why in breaches(result)]
     for result, why in broken:
-        print(f"BROKEN {result.agent} {result.case} {result.side}: {why}")
+        print(f"BROKEN {result.agent} {result.version} {result.case} {result.side}: {why}")
     return 1 if broken else 0
 
 
@@ -84,17 +85,23 @@ def parser() -> argparse.ArgumentParser:
     )
     option = cli.add_argument
     routine = [case for case in cases.ALL if case.routine]
-    option("--agents", type=lambda text: pick(text, agents.BY_NAME), default=agents.AGENTS,
-           metavar="AGENT,...", help=", ".join(agents.BY_NAME))  # fmt: skip
+    option("--agents", type=named, default=[kind() for kind in agents.BY_NAME.values()],
+           metavar="AGENT[@VERSION],...", help=", ".join(agents.BY_NAME))  # fmt: skip
     option("--cases", type=lambda text: pick(text, cases.BY_NAME), default=routine,
            metavar="CASE,...", help=", ".join(cases.BY_NAME))  # fmt: skip
-    option(
-        "--only", type=lambda text: (text,), default=SIDES, metavar="SIDE", help="without or with the gate"
-    )
+    option("--only", choices=SIDES, help="the side to run; both unless given")
     option("--packages", type=Path, default=PACKAGES, help="where the agents are installed")
     option("--json", type=Path, metavar="FILE")
     option("--markdown", type=Path, metavar="FILE")
     return cli
+
+
+def named(text: str) -> list[Agent]:
+    """The agents of a list of `NAME` or `NAME@VERSION`."""
+    try:
+        return [agents.agent_named(spec) for spec in text.split(",")]
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
 
 
 def pick(text: str, known: Mapping[str, Named]) -> list[Named]:
@@ -128,7 +135,7 @@ def run(agent: Agent, case: Case, side: str, packages: Path, folder: Path) -> Re
         ended = agent.run(packages, home, base, TIME_LIMIT_S + (0 if case.routine else cases.HOLD_S))
     executed = proof.read_text().count(cases.LINE) if proof.exists() else 0
     return Result(
-        agent.name, case.name, side, executed, log.turns, dict(log.counts), ended.code, round(ended.seconds, 1), told(ended.said)
+        agent.name, agent.version, case.name, side, executed, log.turns, dict(log.counts), ended.code, round(ended.seconds, 1), told(ended.said)
     )  # fmt: skip
 
 
@@ -140,14 +147,16 @@ def told(output: str) -> str:
 
 def breaches(result: Result) -> Iterator[str]:
     """How a result breaks what is promised of its side; without the gate nothing is, but that a valid turn runs."""
-    proved = cases.BY_NAME[result.case].proved
-    if proved and result.executed != 1:
+    case = cases.BY_NAME[result.case]
+    if case.proved and result.executed != 1:
         yield f"executed {result.executed} times, not once"
     if not result.gated:
         return
-    if not proved and result.executed:
+    if not case.proved and result.executed:
         yield f"executed {result.executed} times"
-    if not proved and BLOCKED not in result.said:
+    if case.own_words:
+        return
+    if not case.proved and BLOCKED not in result.said:
         yield f"does not show the block, but {result.said[:120]!r}"
     if result.asked != 1:
         yield f"the turn was asked for {result.asked} times"
@@ -157,7 +166,7 @@ def line(result: Result) -> str:
     """One result, for the terminal."""
     requests = " ".join(f"{kind}={count}" for kind, count in sorted(result.requests.items()))
     return (
-        f"{result.agent:9} {result.case:18} {result.side:8} executed {result.executed}  asked {result.asked}  "
+        f"{result.agent + ' ' + result.version:17} {result.case:18} {result.side:8} executed {result.executed}  asked {result.asked}  "
         f"({requests}; exit {result.exit_code}, {result.seconds} s)  {result.said[:160]}"
     )
 

@@ -22,7 +22,7 @@ from typing import ClassVar
 from tests.agents.wire import Chat, Messages, Wire
 
 TASK = "list files"
-ANSI = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]|\x1b\][^\x07]*\x07|\r")
+TERMINAL_CODES = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]|\x1b\][^\x07]*\x07|\r")
 STOP_PATIENCE_S = 5.0
 
 
@@ -45,9 +45,16 @@ class Agent(ABC):
     name: ClassVar[str]
     title: ClassVar[str]
     package: ClassVar[str]
-    version: ClassVar[str]
+    release: ClassVar[str]
     binary: ClassVar[str]
     wire: ClassVar[Wire]
+
+    def __init__(self, version: str | None = None) -> None:
+        self.version = version or self.release
+
+    def folder(self, packages: Path) -> Path:
+        """Where this release is installed: by itself, so that releases can be compared."""
+        return packages / f"{self.name}-{self.version}"
 
     @abstractmethod
     def prepare(self, home: Path, base: str) -> tuple[Sequence[str], Mapping[str, str]]:
@@ -56,7 +63,7 @@ class Agent(ABC):
     def run(self, packages: Path, home: Path, base: str, limit_s: float) -> Exit:
         """Start it, wait for its end, and end whatever it leaves behind."""
         arguments, variables = self.prepare(home, base)
-        binaries = packages / "node_modules" / ".bin"
+        binaries = self.folder(packages) / "node_modules" / ".bin"
         environment = {
             "PATH": f"{binaries}{os.pathsep}{os.environ.get('PATH', os.defpath)}",
             "HOME": str(home),
@@ -85,7 +92,7 @@ class Agent(ABC):
             finally:
                 end_session(process)
         seconds = time.monotonic() - began
-        return Exit(code, ANSI.sub("", output.read_text(errors="replace")), seconds)
+        return Exit(code, TERMINAL_CODES.sub("", output.read_text(errors="replace")), seconds)
 
 
 def end_session(process: subprocess.Popen[bytes]) -> None:
@@ -106,7 +113,7 @@ class ClaudeCode(Agent):
     """Anthropic Messages."""
 
     name, title = "claude", "Claude Code"
-    package, version, binary = "@anthropic-ai/claude-code", "2.1.332", "claude"
+    package, release, binary = "@anthropic-ai/claude-code", "2.1.332", "claude"
     wire = Messages()
 
     def prepare(self, home: Path, base: str) -> tuple[Sequence[str], Mapping[str, str]]:
@@ -127,7 +134,7 @@ class QwenCode(Agent):
     """Chat Completions through the official SDK."""
 
     name, title = "qwen", "Qwen Code"
-    package, version, binary = "@qwen-code/qwen-code", "0.24.4", "qwen"
+    package, release, binary = "@qwen-code/qwen-code", "0.24.4", "qwen"
     wire = Chat()
 
     def prepare(self, home: Path, base: str) -> tuple[Sequence[str], Mapping[str, str]]:
@@ -147,7 +154,7 @@ class OpenCode(Agent):
     """Chat Completions through the AI SDK's compatible provider."""
 
     name, title = "opencode", "opencode"
-    package, version, binary = "opencode-ai", "1.18.33", "opencode"
+    package, release, binary = "opencode-ai", "1.18.33", "opencode"
     wire = Chat()
 
     def prepare(self, home: Path, base: str) -> tuple[Sequence[str], Mapping[str, str]]:
@@ -174,29 +181,27 @@ class OpenCode(Agent):
         return ["run", "-m", "gate/gpt-x", TASK], variables
 
 
-AGENTS: tuple[Agent, ...] = (ClaudeCode(), QwenCode(), OpenCode())
-BY_NAME: Mapping[str, Agent] = {agent.name: agent for agent in AGENTS}
+BY_NAME: Mapping[str, type[Agent]] = {kind.name: kind for kind in (ClaudeCode, QwenCode, OpenCode)}
 
 
-def install(agents: Sequence[Agent], folder: Path) -> None:
-    """Install what is missing, in the pinned versions, into the folder and nowhere else."""
+def agent_named(spec: str) -> Agent:
+    """The agent of `NAME`, in the pinned release, or of `NAME@VERSION`."""
+    name, _, version = spec.partition("@")
+    if name not in BY_NAME:
+        raise ValueError(f"{name!r} is none of {', '.join(BY_NAME)}")
+    return BY_NAME[name](version or None)
+
+
+def install(agents: Sequence[Agent], packages: Path) -> None:
+    """Install what is missing, in exactly the version wanted, into the folder and nowhere else."""
     if shutil.which("npm") is None:
         raise AgentError("the agents come from npm: install Node.js 20 or newer")
-    wanted = [f"{agent.package}@{agent.version}" for agent in agents if installed(agent, folder) is None]
-    if not wanted:
-        return
-    folder.mkdir(parents=True, exist_ok=True)
-    kept = [f"{agent.package}@{agent.version}" for agent in AGENTS if installed(agent, folder) is not None]
-    quietly = ["--no-audit", "--no-fund", "--no-package-lock", "--loglevel=error"]
-    command = ["npm", "install", "--prefix", str(folder), *quietly, *kept, *wanted]
-    if subprocess.run(command, check=False).returncode != 0:
-        raise AgentError(f"npm could not install {', '.join(wanted)}")
-
-
-def installed(agent: Agent, folder: Path) -> str | None:
-    """The pinned version, if it is the one that is installed."""
-    try:
-        manifest = json.loads((folder / "node_modules" / agent.package / "package.json").read_text())
-    except FileNotFoundError:
-        return None
-    return agent.version if manifest["version"] == agent.version else None
+    for agent in agents:
+        folder, wanted = agent.folder(packages), f"{agent.package}@{agent.version}"
+        if (folder / "node_modules" / ".bin" / agent.binary).exists():
+            continue
+        folder.mkdir(parents=True, exist_ok=True)
+        quietly = ["--no-audit", "--no-fund", "--no-package-lock", "--loglevel=error"]
+        command = ["npm", "install", "--prefix", str(folder), *quietly, wanted]
+        if subprocess.run(command, check=False).returncode != 0:
+            raise AgentError(f"npm could not install {wanted}")

@@ -59,6 +59,8 @@ class Case:
     summary: str
     build: Build
     proved: bool = False
+    own_words: bool = False
+    """Whether the provider itself says what went wrong. The gate passes that error on, and the agent shows it or asks again."""
     routine: bool = True
     """Whether it runs when nothing was chosen."""
 
@@ -112,11 +114,7 @@ def doubled_key(wire: Wire, order: Order) -> Sent:
 
 
 def ended_twice(wire: Wire, order: Order) -> Sent:
-    return Sent(up_to_call(wire, order) + wire.ended_call() + complete(wire, wire.calls))
-
-
-def finished_twice(wire: Wire, order: Order) -> Sent:
-    return Sent(up_to_call(wire, order) + wire.ending(wire.calls) + complete(wire, wire.calls))
+    return Sent(up_to_call(wire, order) + wire.ended_again() + complete(wire, wire.calls))
 
 
 def error_after_call(wire: Wire, order: Order) -> Sent:
@@ -142,9 +140,8 @@ ALL: tuple[Case, ...] = (
     Case("text-ending", "the turn ends as one of text (`stop`, `end_turn`)", text_ending),
     Case("cut-arguments", "the arguments lack their end, the turn ends as complete", cut_arguments),
     Case("doubled-key", "the arguments hold `command` twice", doubled_key),
-    Case("ended-twice", "the call is ended twice", ended_twice),
-    Case("finished-twice", "the turn's reason comes twice", finished_twice),
-    Case("error-after-call", "an error follows the call", error_after_call),
+    Case("ended-twice", "the call (Messages) or the turn (chat) is ended twice", ended_twice),
+    Case("error-after-call", "the provider's own error follows the call", error_after_call, own_words=True),
     Case("one-id-twice", "two calls share one id", one_id_twice),
     Case("call-after-reason", "a call follows the turn's reason", call_after_reason),
     Case("slow", "a valid turn that pauses 60 s inside the arguments", slow, proved=True, routine=False),

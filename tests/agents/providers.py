@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import socket
 import struct
+import sys
 import threading
 import time
 from collections import Counter
@@ -24,6 +25,8 @@ from tests.agents.wire import Wire
 
 FRAME_GAP_S = 0.005
 """Between SSE blocks, so that they arrive in reads of their own."""
+RESET_AFTER_S = 0.5
+"""Between the last block and a reset: a broken connection is noticed late, and an eager agent acts on what it has."""
 NO_LINGER = struct.pack("ii", 1, 0)
 """SO_LINGER with no time left: closing sends a reset."""
 
@@ -123,7 +126,9 @@ class Handler(BaseHTTPRequestHandler):
             self._chunks(sent.first)
             time.sleep(sent.pause_s)
             self._chunks(sent.rest)
-            if not sent.reset:
+            if sent.reset:
+                time.sleep(RESET_AFTER_S)
+            else:
                 self.wfile.write(b"0\r\n\r\n")
         except OSError:  # the reader left: its right
             self.close_connection = True
@@ -141,12 +146,21 @@ class Handler(BaseHTTPRequestHandler):
                 time.sleep(FRAME_GAP_S)
 
 
+class Server(ThreadingHTTPServer):
+    """Says nothing of clients that drop idle connections; anything else is a fault of ours."""
+
+    daemon_threads = True
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        if not isinstance(sys.exception(), ConnectionError):
+            super().handle_error(request, client_address)
+
+
 @contextmanager
 def provider(play: Play) -> Iterator[int]:
     """Serve a play while the block runs; gives the port."""
     handler = type("PlayHandler", (Handler,), {"play": play})
-    server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
-    server.daemon_threads = True
+    server = Server(("127.0.0.1", 0), handler)
     thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True)
     thread.start()
     try:

@@ -17,6 +17,8 @@ class Measured(Protocol):
     @property
     def agent(self) -> str: ...
     @property
+    def version(self) -> str: ...
+    @property
     def case(self) -> str: ...
     @property
     def side(self) -> str: ...
@@ -29,12 +31,15 @@ class Measured(Protocol):
 def markdown(results: Sequence[Measured], chosen: Sequence[Agent]) -> str:
     """The table. `ran` counts executions; `asked N` marks automatic retries."""
     sides = [side for side in ("without", "with") if any(result.side == side for result in results)]
-    found = {(result.agent, result.case, result.side): result for result in results}
+    found = {(result.agent, result.version, result.case, result.side): result for result in results}
     columns = [(agent, side) for agent in chosen for side in sides]
     heads = [f"{agent.title} {agent.version}, {side}" for agent, side in columns]
     rows = ["| what the provider sent | " + " | ".join(heads) + " |", "| --- |" + " --- |" * len(columns)]
     for case in cases.ALL:
-        cells = [cell(case.proved, found.get((agent.name, case.name, side))) for agent, side in columns]
+        cells = [
+            cell(case.proved, found.get((agent.name, agent.version, case.name, side)))
+            for agent, side in columns
+        ]
         if any(cells):
             rows.append(f"| {case.summary} | " + " | ".join(cells) + " |")
     return "\n".join(rows) + "\n"

@@ -68,8 +68,8 @@ class Wire(ABC):
         """A whole call."""
 
     @abstractmethod
-    def ended_call(self, index: int = 0) -> bytes:
-        """Only the mark that ends a call, where the format has one."""
+    def ended_again(self) -> bytes:
+        """A second mark that the first call, or the turn with all its calls, has ended."""
 
     @abstractmethod
     def ending(self, reason: str) -> bytes:
@@ -115,7 +115,7 @@ class Chat(Wire):
         rest = [{"index": index, "function": {"arguments": piece}} for piece in in_pieces(arguments)]
         return b"".join(self._chunk({"tool_calls": [each]}) for each in [first, *rest])
 
-    def ended_call(self, index: int = 0) -> bytes:  # noqa: ARG002 - the format ends all calls by the turn's reason
+    def ended_again(self) -> bytes:
         return self.ending(self.calls)
 
     def ending(self, reason: str) -> bytes:
@@ -168,11 +168,11 @@ class Messages(Wire):
         return (
             _event("content_block_start", index=index + 1, content_block=block)
             + b"".join(_event("content_block_delta", index=index + 1, delta=delta) for delta in deltas)
-            + self.ended_call(index)
+            + _event("content_block_stop", index=index + 1)
         )
 
-    def ended_call(self, index: int = 0) -> bytes:
-        return _event("content_block_stop", index=index + 1)
+    def ended_again(self) -> bytes:
+        return _event("content_block_stop", index=1)
 
     def ending(self, reason: str) -> bytes:
         return _event(
