@@ -26,7 +26,7 @@ from turngate.dialects.openai_chat import OpenAIChat
 from turngate.ledger.entry import TurnStart
 from turngate.ledger.turn_id import new_turn_id
 from turngate.proxy import passthrough
-from turngate.proxy.front import abort_connection, request_target
+from turngate.proxy.front import front_of, request_target
 from turngate.proxy.headers import content_coding, media_type, request_headers, response_headers
 from turngate.proxy.passthrough import PassCounters
 from turngate.proxy.relay import JSON, SSE, Judging, Stop, TurnRelay
@@ -67,7 +67,8 @@ class Gate:
         if scope["type"] != "http" or scope["path"].startswith("/turngate/"):
             await self.own(scope, receive, send)
             return
-        reply = Reply(send, lambda: abort_connection(scope))
+        front = front_of(scope)
+        reply = Reply(send, front.abort, front.write)
         try:
             await self._serve(scope, receive, reply)
         except asyncio.CancelledError:

@@ -98,6 +98,9 @@ class TurnRelay:
         self._held = False
         self._head_due = 0.0
         self._over = False
+        self._left: list[Action] = []
+        """Actions that the moment of a read could not carry out."""
+        self._failure: Exception | None = None
         self._judgement: Judgement | None = None
         self._latch: str | None = None
         """The operator's stop that made the ledger refuse the release."""
@@ -145,6 +148,7 @@ class TurnRelay:
         self._head_due = self._loop.time() + HEAD_GRACE_S
         timer = self._loop.call_at(self._head_due, response.wake) if streamed else None
         try:
+            response.divert(self._take)
             while not reply.ended:
                 received = await response.receive()
                 if received.__class__ is bytes and received:
@@ -160,6 +164,31 @@ class TurnRelay:
             if reply.ended and session.gate.state is GateState.RELEASED and not self._over:
                 await self._linger(response)
             response.close()
+
+    def _take(self, data: bytes) -> bool:
+        """One read, in the moment it arrives: judge it, and send what passes, without waking the task that runs the turn.
+
+        Whatever needs the task (a verdict, a client that reads too slowly, the head of the reply) is left to it: later reads
+        then wait behind it.
+        """
+        session, reply = self.session, self._reply
+        if session is None or reply is None or self.gone or self._stop is not None:
+            return False
+        now = self._loop.time()
+        try:
+            actions = session.receive_data(data, now)
+        except Exception as error:  # noqa: BLE001 -- raised again by the task, which ends the turn
+            self._failure = error
+            self._wake()
+            return True
+        if len(actions) == 1 and actions[0].__class__ is Forward and reply.write_now(actions[0].data):
+            actions = []
+        if actions:
+            self._left = actions
+            self._wake()
+        elif session.gate.state is GateState.HOLDING:
+            self._arm(session, now)
+        return True
 
     async def _forward(self, session: Session, data: bytes, reply: Reply) -> None:
         """One read: nearly always text that passes as it came."""
@@ -186,8 +215,15 @@ class TurnRelay:
             if not reply.ended:
                 await self._end_as(received, reply)
             return
+        if self._failure is not None:
+            raise self._failure
         if self.gone or self._stop is not None:
             await self._end_from_outside(session, reply, now)
+            return
+        if self._left:
+            actions, self._left = self._left, []
+            await self._carry_out(session, actions, reply)
+            self._arm(session, now)
             return
         if streamed and now >= self._head_due and not session.gate.held_frames:
             await reply.start()

@@ -17,11 +17,12 @@ Headers = list[tuple[bytes, bytes]]
 class Reply:
     """One reply to one request. `abort` drops the connection without ending the body."""
 
-    __slots__ = ("_abort", "_headers", "_send", "_status", "bytes_out", "ended", "started")
+    __slots__ = ("_abort", "_headers", "_send", "_status", "_write", "bytes_out", "ended", "started")
 
-    def __init__(self, send: Send, abort: Callable[[], None]) -> None:
+    def __init__(self, send: Send, abort: Callable[[], None], write: Callable[[bytes], bool]) -> None:
         self._send = send
         self._abort = abort
+        self._write = write
         self._status = 502
         self._headers: Headers = []
         self.started = False
@@ -46,6 +47,13 @@ class Reply:
             await self.start()
         self.bytes_out += len(data)
         await self._send({"type": "http.response.body", "body": data, "more_body": True})
+
+    def write_now(self, data: bytes) -> bool:
+        """Send bytes without waiting; False if that is not possible and `write` has to be awaited."""
+        if self.ended or not self._write(data):
+            return False
+        self.bytes_out += len(data)
+        return True
 
     async def end(self, data: bytes = b"") -> None:
         """Send the last bytes and a clean end."""

@@ -135,12 +135,17 @@ class Exchange(BufferedResponse):
             self._reusable = False
             return
         self._fed_size += len(data)
+        all_read = not self._pieces
         try:
             self._parser.feed_data(data)
         except (httptools.HttpParserError, httptools.HttpParserUpgrade):
             self._parsing_failed()
         if not self.status and self._fed_size > self._limits.size:
             self._fail(HeadTooLargeError())
+        if all_read and self._pieces and self._hand_over() and self._end is None:
+            if self._timeouts.idle_s:
+                self._stall.watch(self._heard_at + self._timeouts.idle_s)
+            return
         self._pause_if_full()
         self._notify()
 

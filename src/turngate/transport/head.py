@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Protocol
 from turngate.transport.errors import InvalidRequestError
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
 DEFAULT_PORTS = {"http": 80, "https": 443}
 
@@ -134,6 +134,13 @@ class UpstreamResponse(Protocol):
         """All bytes that arrived since the last call, or the end; waits if there is neither.
 
         Cancelling it aborts the response.
+        """
+
+    def divert(self, sink: Callable[[bytes], bool]) -> None:
+        """Offer each read to `sink` in the moment it arrives, while a receive() waits and nothing is unread.
+
+        What the sink takes (True) is gone; what it does not take is received as ever. This saves the wake-up of a task for
+        every event. A transport may never offer anything. The sink must not raise.
         """
 
     def wake(self) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import abc
 import asyncio
+from collections.abc import Callable
 
 from turngate.transport.head import BodyEnd, EndReason
 
@@ -36,6 +37,7 @@ class BufferedResponse(abc.ABC):
         self._woken = False
         self._end: BodyEnd | None = None
         self._waiter: asyncio.Future[None] | None = None
+        self._sink: Callable[[bytes], bool] | None = None
 
     async def receive(self) -> bytes | BodyEnd:
         """See `UpstreamResponse.receive`. A single piece is returned as the very object that was parsed."""
@@ -53,6 +55,20 @@ class BufferedResponse(abc.ABC):
             except asyncio.CancelledError:
                 self.abort()
                 raise
+
+    def divert(self, sink: Callable[[bytes], bool]) -> None:
+        """See `UpstreamResponse.divert`."""
+        self._sink = sink
+
+    def _hand_over(self) -> bool:
+        """Offer what has just arrived to the sink; the caller has seen that nothing else is unread."""
+        sink, pieces = self._sink, self._pieces
+        if sink is None or self._waiter is None or self._woken or self._unread > self._high_water:
+            return False
+        if not sink(pieces[0] if len(pieces) == 1 else b"".join(pieces)):
+            return False
+        self._discard()
+        return True
 
     def wake(self) -> None:
         """See `UpstreamResponse.wake`."""
