@@ -1,0 +1,48 @@
+"""The cases are what their names say: only a proved one carries the valid turn, and each is made of whole blocks."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.agents import cases
+from tests.agents.cases import Case, Order
+from tests.agents.wire import Chat, Messages, Tool, Wire
+
+TOOL = Tool("bash", {"properties": {"command": {"type": "string"}}, "required": ["command"]})
+ORDER = Order(TOOL, "echo ran >> proof")
+WIRES = [pytest.param(Chat(), id="chat"), pytest.param(Messages(), id="messages")]
+
+
+@pytest.mark.parametrize("wire", WIRES)
+@pytest.mark.parametrize("case", cases.ALL, ids=lambda case: case.name)
+def test_every_case_differs_from_the_valid_turn_exactly_if_it_is_unproved(case: Case, wire: Wire) -> None:
+    sent, valid = case.build(wire, ORDER), cases.BY_NAME["valid"].build(wire, ORDER)
+    same = sent.first + sent.rest == valid.first and not sent.reset
+    assert same is case.proved
+
+
+@pytest.mark.parametrize("wire", WIRES)
+@pytest.mark.parametrize("case", cases.ALL, ids=lambda case: case.name)
+def test_every_case_is_made_of_whole_blocks(case: Case, wire: Wire) -> None:
+    sent = case.build(wire, ORDER)
+    assert sent.first.endswith(b"\n\n")
+    assert sent.rest == b"" or sent.rest.startswith((b"data: ", b"event: "))
+
+
+def test_names_are_given_once() -> None:
+    assert len(cases.BY_NAME) == len(cases.ALL)
+
+
+def test_cut_arguments_end_right_after_the_command() -> None:
+    assert ORDER.cut_arguments == '{"command":"echo ran >> proof"'
+
+
+def test_doubled_arguments_let_the_last_command_win() -> None:
+    assert ORDER.doubled_arguments == '{"command":"true","command":"echo ran >> proof"}'
+
+
+def test_a_slow_turn_pauses_inside_the_arguments() -> None:
+    sent = cases.BY_NAME["slow"].build(Chat(), ORDER)
+    assert sent.pause_s == cases.HOLD_S
+    assert b"echo" in sent.first
+    assert b">> proof" not in sent.first
