@@ -49,7 +49,6 @@ UNTESTED = {
     "proxy/app.py",
     "proxy/passthrough.py",
     "proxy/record.py",
-    "proxy/relay.py",
     "proxy/reply.py",
     "proxy/route.py",
     "proxy/server.py",

@@ -281,7 +281,8 @@ class Session:
                     self._hold(frame, now)
                 case _:
                     continue
-            actions += self._conclude_early(frame, now) if gate.state is GateState.HOLDING else ()
+            if gate.state is GateState.HOLDING or (self.turn.terminal is not None and not self._observing):
+                actions += self._conclude_early(frame, now)
             if self.verdict is not None:
                 break
         if not passing or self._observing:
@@ -333,7 +334,9 @@ class Session:
             self.verdict = verdict
             self.tally.decided_at = now
             self.gate.step(Signal.PASS)
-            return [Finish(verdict, clean=bool(self.turn.clean_end))]
+            # After the last event nobody waits for the socket, except who only observes.
+            said_so = self.turn.terminal is not None and not self._observing
+            return [Finish(verdict, clean=said_so or bool(self.turn.clean_end))]
         if verdict.outcome is Outcome.RELEASED:
             self.verdict = verdict
             self.tally.decided_at = now

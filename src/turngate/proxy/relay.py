@@ -245,7 +245,7 @@ class TurnRelay:
         )
 
     def _arm(self, session: Session, now: float) -> None:
-        """Have the loop woken at the session's deadline. One timer, re-armed only when it has fired too early or never."""
+        """Have the loop woken at the session's deadline. One timer, re-armed only when it would fire too late."""
         if session.gate.state is not GateState.HOLDING:
             return
         if not self._held:
@@ -256,11 +256,16 @@ class TurnRelay:
         if deadline is None or self._response is None:
             return
         timer = self._timer
-        if timer is not None and not timer.cancelled() and now < timer.when() <= deadline:
+        if timer is not None and timer.when() <= deadline:
             return
         if timer is not None:
             timer.cancel()
-        self._timer = self._loop.call_at(deadline, self._response.wake)
+        self._timer = self._loop.call_at(deadline, self._ring)
+
+    def _ring(self) -> None:
+        # The loop may fire a little early. The timer is then over all the same, and a new one must follow.
+        self._timer = None
+        self._wake()
 
     async def _linger(self, response: UpstreamResponse) -> None:
         """Let the upstream end its body after the verdict, so that its connection can be kept."""
