@@ -15,7 +15,12 @@ import structlog
 
 from turngate.config.model import LogConfig, LogFormat
 
-_CONTROLS = {code: f"\\x{code:02x}" for code in (*range(0x20), *range(0x7F, 0xA0))}
+_CONTROLS = {
+    **{code: f"\\x{code:02x}" for code in (*range(0x20), *range(0x7F, 0xA0))},
+    **{code: f"\\u{code:04x}" for code in (0x2028, 0x2029, *range(0x202A, 0x202F), *range(0x2066, 0x206A))},
+}
+"""C0 and C1 controls, line and paragraph separators, and what turns the writing direction."""
+_CONTROLS_IN_TRACEBACK = {code: text for code, text in _CONTROLS.items() if code != ord("\n")}
 
 
 def _escaped(value: Any) -> Any:
@@ -27,10 +32,10 @@ def _escaped(value: Any) -> Any:
 
 
 def escape_controls(_logger: Any, _name: str, line: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
-    """Spell out control characters in every field but a traceback of our own."""
+    """Spell out control characters in every field; a traceback keeps its own line feeds."""
     for key, value in line.items():
-        if key != "exception":
-            line[key] = _escaped(value)
+        traceback = key == "exception" and isinstance(value, str)
+        line[key] = value.translate(_CONTROLS_IN_TRACEBACK) if traceback else _escaped(value)
     return line
 
 
@@ -41,21 +46,18 @@ def configure(config: LogConfig) -> None:
         structlog.stdlib.add_log_level,
         structlog.processors.TimeStamper(fmt="iso", utc=True),
     ]
-    if config.format is LogFormat.JSON:
-        last: list[structlog.typing.Processor] = [
-            structlog.processors.format_exc_info,
-            escape_controls,
-            structlog.processors.JSONRenderer(),
-        ]
-    else:
-        last = [
-            escape_controls,
-            structlog.dev.ConsoleRenderer(
-                colors=sys.stderr.isatty(),
-                # The default one prints the local variables, and with them what was said.
-                exception_formatter=structlog.dev.plain_traceback,
-            ),
-        ]
+    renderer: structlog.typing.Processor = (
+        structlog.processors.JSONRenderer()
+        if config.format is LogFormat.JSON
+        else structlog.dev.ConsoleRenderer(
+            colors=sys.stderr.isatty(), exception_formatter=structlog.dev.plain_traceback
+        )
+    )
+    last: list[structlog.typing.Processor] = [
+        structlog.processors.format_exc_info,
+        escape_controls,
+        renderer,
+    ]
     structlog.configure(
         processors=[*shared, *last],
         wrapper_class=structlog.make_filtering_bound_logger(level),

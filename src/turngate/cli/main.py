@@ -62,6 +62,7 @@ def configured_ledger() -> str | None:
 
 LEDGER_COMMANDS = ("list", "show", "verify", "export", "checkpoint")
 
+
 @click.group(
     cls=Commands,
     context_settings={
@@ -169,7 +170,7 @@ def config_group() -> None:
 
 
 @config_group.command("check")
-@click.argument("file", type=click.Path(path_type=Path), required=False)
+@click.argument("file", type=click.Path(path_type=Path), required=False, envvar="TURNGATE_CONFIG")
 def config_check(file: Path | None) -> None:
     """Read FILE (or the defaults) as `serve` would, and say what it means or everything that is wrong."""
     from turngate.config import load_config  # noqa: PLC0415 -- keeps --help immediate
@@ -202,8 +203,9 @@ def health(url: str, timeout: float) -> None:
     import httpx2  # noqa: PLC0415 -- keeps --help immediate
 
     try:
-        answer = httpx2.get(url, timeout=timeout)
-    except httpx2.HTTPError as error:
+        # A proxy of the environment is meant for providers; the gate is asked directly.
+        answer = httpx2.get(url, timeout=timeout, trust_env=False)
+    except (httpx2.HTTPError, httpx2.InvalidURL) as error:
         click.echo(f"turngate: {url}: {type(error).__name__}", err=True)
         sys.exit(1)
     click.echo(answer.text)

@@ -1,25 +1,38 @@
 """Every configuration key and how its value is read.
 
 A reader takes the raw value (typed in TOML, text in a variable or flag) and gives the value, or raises `ValueError` with what is
-allowed, in words that complete "KEY: ...".
+allowed, in words that complete "KEY: ...". Text from TOML is never taken for a number: `Untyped` text is.
 """
 
 from __future__ import annotations
 
+import contextlib
+import difflib
 import enum
 import re
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
+from turngate.config.base_url import base_url
 from turngate.config.model import LogFormat, Unjudged
 from turngate.core.policy import KeepAliveForm, Mode, OnBlock, Quirk
+from turngate.errors import ConfigError
+from turngate.ledger.location import sqlite_path
 from turngate.presets import PRESETS, preset_named
 
 Reader = Callable[[Any], Any]
 
+
+class Untyped(str):
+    """A value from a variable or a flag, which has no type but what its key makes of it."""
+
+    __slots__ = ()
+
+
 _LEVELS = ("debug", "info", "warning", "error")
 _LISTEN = re.compile(r"(\[[0-9a-fA-F:.]+\]|[^:\[\]]+):(\d{1,5})")
+_PROXIES = ("http://", "https://", "socks5://")
 _MAX_PORT = 65535
 
 
@@ -34,9 +47,9 @@ def flag(value: Any) -> bool:
     """True or false."""
     if isinstance(value, bool):
         return value
-    if value in ("true", "1", "yes"):
+    if isinstance(value, Untyped) and value in ("true", "1", "yes"):
         return True
-    if value in ("false", "0", "no"):
+    if isinstance(value, Untyped) and value in ("false", "0", "no"):
         return False
     raise ValueError("must be true or false")
 
@@ -46,7 +59,7 @@ def whole(at_least: int) -> Reader:
 
     def read(value: Any) -> int:
         try:
-            number = int(value) if isinstance(value, str) else value
+            number = int(value) if isinstance(value, Untyped) else value
         except ValueError:
             number = None
         if not isinstance(number, int) or isinstance(number, bool) or number < at_least:
@@ -58,18 +71,52 @@ def whole(at_least: int) -> Reader:
 
 def seconds(value: Any) -> float:
     """A duration."""
-    try:
-        number = float(value) if not isinstance(value, bool) else -1.0
-    except (TypeError, ValueError):
-        number = -1.0
+    number = -1.0
+    if isinstance(value, int | float | Untyped) and not isinstance(value, bool):
+        with contextlib.suppress(ValueError, OverflowError):
+            number = float(value)
     if not 0 <= number < float("inf"):
         raise ValueError("must be a number of seconds, 0 or more")
     return number
 
 
 def path(value: Any) -> Path:
-    """A file or folder."""
+    """A file or folder; a relative one is looked for in the working directory."""
     return Path(text(value)).expanduser()
+
+
+def file(value: Any) -> Path:
+    """A file that can be read now, so that a wrong name is found before the first request."""
+    found = path(value)
+    try:
+        found.open("rb").close()
+    except OSError as error:
+        raise ValueError(f"{found} cannot be read ({error.strerror})") from None
+    return found
+
+
+def folder(value: Any) -> Path:
+    """A folder that exists."""
+    found = path(value)
+    if not found.is_dir():
+        raise ValueError(f"{found} is no folder")
+    return found
+
+
+def ledger_url(value: Any) -> str:
+    """Where a ledger is."""
+    try:
+        sqlite_path(text(value))
+    except ConfigError as error:
+        raise ValueError(str(error).removeprefix("ledger URL: ")) from None
+    return str(value)
+
+
+def proxy_url(value: Any) -> str:
+    """An outbound proxy."""
+    if not text(value).startswith(_PROXIES):
+        raise ValueError("must be a http, https or socks5 URL")
+    return str(value)
 
 
 def one_of(kind: type[enum.StrEnum]) -> Reader:
@@ -93,7 +140,7 @@ def level(value: Any) -> str:
 
 def texts(value: Any) -> tuple[str, ...]:
     """A list of texts; in a variable, separated by commas."""
-    if isinstance(value, str):
+    if isinstance(value, Untyped):
         value = [part.strip() for part in value.split(",") if part.strip()]
     if not isinstance(value, list) or not all(isinstance(part, str) for part in value):
         raise ValueError('must be a list of texts, such as ["a", "b"]')
@@ -107,18 +154,18 @@ def names(value: Any) -> frozenset[str]:
 
 def quirks(value: Any) -> frozenset[Quirk]:
     """A list of tolerated quirks."""
-    try:
-        return frozenset(Quirk(part) for part in texts(value))
-    except ValueError as error:
-        unknown = [part for part in (value if isinstance(value, list) else []) if part not in set(Quirk)]
-        what = f"{unknown[0]!r} is no quirk; " if unknown else f"{error}; "
-        raise ValueError(f"{what}the quirks are {listed(Quirk)}") from None
+    wanted = texts(value)
+    known = {quirk.value for quirk in Quirk}
+    for part in wanted:
+        if part not in known:
+            raise ValueError(f"{part!r} is no quirk{nearest(part, known)}")
+    return frozenset(Quirk(part) for part in wanted)
 
 
 def preset(value: Any) -> str:
     """The name of a preset."""
     if preset_named(text(value)) is None:
-        raise ValueError(f"must be one of {listed(sorted(each.name for each in PRESETS))}")
+        raise ValueError(f"{str(value)!r} is no preset{nearest(value, [each.name for each in PRESETS])}")
     return str(value)
 
 
@@ -135,11 +182,19 @@ def listed(values: Iterable[Any]) -> str:
     return ", ".join(str(value) for value in values)
 
 
+def nearest(name: str, known: Iterable[str]) -> str:
+    """What was probably meant, or else what there is; continues "there is no NAME"."""
+    close = difflib.get_close_matches(name, list(known), 1)
+    if close:
+        return f"; did you mean {close[0]!r}?"
+    return f"; known are {listed(sorted(known))}"
+
+
 SERVER: dict[str, Reader] = {
     "listen": listen,
     "default_upstream": text,
-    "tls_cert": path,
-    "tls_key": path,
+    "tls_cert": file,
+    "tls_key": file,
     "allowed_hosts": texts,
     "held_bytes": whole(0),
     "drain_s": seconds,
@@ -151,11 +206,12 @@ SERVER: dict[str, Reader] = {
     "header_timeout_s": seconds,
     "body_timeout_s": seconds,
 }
-LEDGER: dict[str, Reader] = {"url": text, "timeout_s": seconds, "release_without_record": flag}
+LEDGER: dict[str, Reader] = {"url": ledger_url, "timeout_s": seconds, "release_without_record": flag}
 LOG: dict[str, Reader] = {"format": one_of(LogFormat), "level": level}
-SCHEMAS: dict[str, Reader] = {"dir": path}
+SCHEMAS: dict[str, Reader] = {"dir": folder}
 LIMITS: dict[str, Reader] = {
     "calls": whole(1),
+    "choices": whole(1),
     "argument_bytes": whole(1),
     "held_bytes": whole(1),
     "frame_bytes": whole(1),
@@ -177,15 +233,15 @@ TIMING: dict[str, Reader] = {
 }
 TIMEOUTS: dict[str, Reader] = {"connect_s": seconds, "first_byte_s": seconds, "idle_s": seconds}
 UPSTREAM: dict[str, Reader] = {
-    "base_url": text,
+    "base_url": base_url,
     "preset": preset,
     "accept": quirks,
     "unjudged": one_of(Unjudged),
-    "proxy": text,
+    "proxy": proxy_url,
     "http2": flag,
-    "ca_file": path,
-    "client_cert": path,
-    "client_key": path,
+    "ca_file": file,
+    "client_cert": file,
+    "client_key": file,
     **POLICY,
     **TIMING,
     **TIMEOUTS,

@@ -5,8 +5,6 @@ Each value remembers where it came from, so that a complaint can name the file a
 
 from __future__ import annotations
 
-import difflib
-import json
 import os
 import re
 import tomllib
@@ -14,17 +12,15 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit
 
 from turngate.config import keys
+from turngate.config.base_url import DEMO_URL, BaseURL
 from turngate.config.model import Config, LedgerConfig, LogConfig, ServerConfig, Unjudged, UpstreamConfig
+from turngate.config.pinned import Pinned
 from turngate.core.policy import Limits, Timing, TurnPolicy
 from turngate.errors import ConfigError
 from turngate.presets import preset_for_host, preset_named
-from turngate.transport.head import DEFAULT_PORTS, Origin, Timeouts
-
-DEMO_URL = "demo:"
-"""The base URL that stands for the bundled replay provider."""
+from turngate.transport.head import Timeouts
 
 BUILT_IN: dict[str, dict[str, Any]] = {
     "openai": {"base_url": "https://api.openai.com"},
@@ -35,13 +31,11 @@ BUILT_IN: dict[str, dict[str, Any]] = {
 """Upstreams that exist without any configuration; a section of the same name overrides them key by key."""
 
 PREFIX = "TURNGATE_"
-NOT_KEYS = frozenset({"TURNGATE_CONFIG", "TURNGATE_SHARED", "TURNGATE_FAILPOINT", "TURNGATE_NO_SKIPS"})
-"""Variables of ours that set no key."""
+NOT_KEYS = re.compile(r"TURNGATE_(?:CONFIG|SHARED|FAILPOINT|NO_SKIPS|SOAK|(?:SERVICE|PORT)(?:_.*)?)")
+"""Variables that set no key: our own switches, and what Kubernetes and links put beside a service that is called turngate."""
 
 RESERVED = frozenset({"v1", "turngate"})
 _NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,62}")
-_HOST = re.compile(r"[A-Za-z0-9._-]+|[0-9a-fA-F:.]+")
-_LOOPBACK = re.compile(r"127\.|localhost$|::1$")
 _HEADER = re.compile(r"\s*\[([^\[\]]+)\]\s*(#.*)?")
 
 
@@ -60,6 +54,8 @@ class _Reading:
     """What has been read so far: raw values with their sources, and everything wrong."""
 
     values: dict[tuple[str, ...], tuple[Any, str]] = field(default_factory=dict)
+    upstreams: dict[str, str] = field(default_factory=dict)
+    """Every upstream that was named, with where it was named first."""
     errors: list[str] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
 
@@ -94,13 +90,14 @@ def load_config(
     """The configuration; raises `ConfigError` with one line for everything that is wrong."""
     reading = _Reading()
     for name, settings in BUILT_IN.items():
+        reading.upstreams[name] = f"built-in upstream {name}"
         for key, value in settings.items():
-            reading.values["upstreams", name, key] = (value, f"built-in upstream {name}")
+            reading.values["upstreams", name, key] = (value, reading.upstreams[name])
     if file is not None:
         _read_file(file, reading)
     _read_environment(os.environ if environ is None else environ, reading)
     for each in overrides:
-        reading.values[each.section, each.key] = (each.value, each.source)
+        reading.values[each.section, each.key] = (keys.Untyped(each.value), each.source)
     config = _build(reading)
     if reading.errors:
         raise ConfigError("\n".join(reading.errors))
@@ -122,71 +119,63 @@ def _read_file(file: Path, reading: _Reading) -> None:
     except tomllib.TOMLDecodeError as error:
         reading.complain(str(file), f"is not TOML: {error}")
         return
-    lines = _locate(content)
+    place = _Places(file, content)
     for section, table in document.items():
-        source = f"{file}:{lines.get((section,), 1)}"
         if section == "upstreams" and isinstance(table, dict):
             for name, settings in table.items():
-                _read_table(file, lines, ("upstreams", name), settings, reading)
+                reading.upstreams.setdefault(name, place("upstreams", name))
+                _read_table(place, ("upstreams", name), settings, keys.UPSTREAM, reading)
         elif section in keys.SECTIONS:
-            _read_table(file, lines, (section,), table, reading)
+            _read_table(place, (section,), table, keys.SECTIONS[section], reading)
+        elif section == "upstreams":
+            reading.complain(place(section), "upstreams: must be sections, written [upstreams.NAME]")
         else:
-            hint = _nearest(section, [*keys.SECTIONS, "upstreams"])
-            reading.complain(source, f"there is no section [{section}]{hint}")
+            hint = keys.nearest(section, [*keys.SECTIONS, "upstreams"])
+            reading.complain(place(section), f"there is no section [{section}]{hint}")
 
 
 def _read_table(
-    file: Path, lines: Mapping[tuple[str, ...], int], prefix: tuple[str, ...], table: Any, reading: _Reading
+    place: _Places, prefix: tuple[str, ...], table: Any, readers: Mapping[str, keys.Reader], reading: _Reading
 ) -> None:
     where = ".".join(prefix)
-    line = lines.get(prefix, 1)
     if not isinstance(table, dict):
-        reading.complain(f"{file}:{line}", f"{where}: must be a section, written [{where}]")
+        reading.complain(place(*prefix), f"{where}: must be a section, written [{where}]")
         return
-    readers = keys.UPSTREAM if prefix[0] == "upstreams" else keys.SECTIONS[prefix[0]]
     for key, value in table.items():
-        source = f"{file}:{lines.get((*prefix, key), line)}"
-        if prefix[0] == "upstreams" and key == "limits" and isinstance(value, dict):
-            for limit, number in value.items():
-                _set(
-                    (*prefix, "limits", limit),
-                    number,
-                    f"{file}:{lines.get((*prefix, 'limits', limit), lines.get((*prefix, key), line))}",
-                    keys.LIMITS,
-                    reading,
-                )
+        source = place(*prefix, key)
+        if readers is keys.UPSTREAM and key == "limits":
+            _read_table(place, (*prefix, key), value, keys.LIMITS, reading)
+        elif key in readers:
+            reading.values[*prefix, key] = (value, source)
         else:
-            _set((*prefix, key), value, source, readers, reading)
+            known = [*readers, "limits"] if readers is keys.UPSTREAM else readers
+            reading.complain(source, f"there is no key {where}.{key}{keys.nearest(key, known)}")
 
 
-def _set(key: tuple[str, ...], value: Any, source: str, known: Mapping[str, Any], reading: _Reading) -> None:
-    if key[-1] not in known:
-        reading.complain(source, f"there is no key {'.'.join(key)}{_nearest(key[-1], known)}")
-        return
-    reading.values[key] = (value, source)
+class _Places:
+    """On which line each section and key of a file stands. A hint for people: it reads lines, not TOML."""
+
+    def __init__(self, file: Path, content: str) -> None:
+        self._file = file
+        self._lines: dict[tuple[str, ...], int] = {}
+        prefix: tuple[str, ...] = ()
+        for number, line in enumerate(content.splitlines(), 1):
+            header = _HEADER.fullmatch(line)
+            if header is not None:
+                prefix = _parts(header[1])
+                for depth in range(1, len(prefix) + 1):
+                    self._lines.setdefault(prefix[:depth], number)
+            elif "=" in line and not line.lstrip().startswith("#"):
+                self._lines.setdefault((*prefix, *_parts(line.split("=", 1)[0])), number)
+
+    def __call__(self, *key: str) -> str:
+        """FILE:LINE of a key, or of the closest section around it."""
+        depth = next((depth for depth in range(len(key), 0, -1) if key[:depth] in self._lines), 0)
+        return f"{self._file}:{self._lines.get(key[:depth], 1)}"
 
 
-def _locate(content: str) -> dict[tuple[str, ...], int]:
-    """On which line each section and key stands. A hint for people: it reads lines, not TOML."""
-    lines: dict[tuple[str, ...], int] = {}
-    prefix: tuple[str, ...] = ()
-    for number, line in enumerate(content.splitlines(), 1):
-        header = _HEADER.fullmatch(line)
-        if header is not None:
-            prefix = tuple(part.strip().strip("\"'") for part in header[1].split("."))
-            for depth in range(1, len(prefix) + 1):
-                lines.setdefault(prefix[:depth], number)
-        elif "=" in line and not line.lstrip().startswith("#"):
-            name = tuple(part.strip().strip("\"'") for part in line.split("=", 1)[0].split("."))
-            lines.setdefault((*prefix, *name), number)
-    return lines
-
-
-def _nearest(name: str, known: Iterable[str]) -> str:
-    close = difflib.get_close_matches(name, list(known), 1)
-    if close:
-        return f"; did you mean {close[0]!r}?"
-    return f"; known are {keys.listed(sorted(known))}"
+def _parts(name: str) -> tuple[str, ...]:
+    return tuple(part.strip().strip("\"'") for part in name.split("."))
 
 
 # Variables.
@@ -194,20 +183,19 @@ def _nearest(name: str, known: Iterable[str]) -> str:
 
 def _read_environment(environ: Mapping[str, str], reading: _Reading) -> None:
     for variable, value in environ.items():
-        if not variable.startswith(PREFIX) or variable in NOT_KEYS:
+        if not variable.startswith(PREFIX) or NOT_KEYS.fullmatch(variable):
             continue
         key = _key_of(variable.removeprefix(PREFIX).lower())
         if key is None:
-            known = [
-                f"{PREFIX}{section}_{key}".upper()
-                for section in keys.SECTIONS
-                for key in keys.SECTIONS[section]
+            sections = [
+                f"{PREFIX}{section}_{key}" for section in keys.SECTIONS for key in keys.SECTIONS[section]
             ]
-            reading.complain(
-                variable, f"sets no key{_nearest(variable, [*known, f'{PREFIX}UPSTREAMS_NAME_KEY'])}"
-            )
-        else:
-            reading.values[key] = (value, variable)
+            known = [name.upper() for name in (*sections, f"{PREFIX}UPSTREAMS_NAME_KEY")]
+            reading.complain(variable, f"sets no key{keys.nearest(variable, known)}")
+            continue
+        if key[0] == "upstreams":
+            reading.upstreams.setdefault(key[1], variable)
+        reading.values[key] = (keys.Untyped(value), variable)
 
 
 def _key_of(variable: str) -> tuple[str, ...] | None:
@@ -233,43 +221,44 @@ def _build(reading: _Reading) -> Config:
     server = ServerConfig(**reading.section(("server",), keys.SERVER))
     ledger = LedgerConfig(**reading.section(("ledger",), keys.LEDGER))
     log = LogConfig(**reading.section(("log",), keys.LOG))
-    found = dict.fromkeys(key[1] for key in reading.values if key[0] == "upstreams")
-    upstreams = {name: each for name in found if (each := _upstream(name, reading)) is not None}
-    if server.default_upstream not in found:
-        known = keys.listed(found)
+    named = reading.upstreams
+    upstreams = {name: each for name in named if (each := _upstream(name, reading)) is not None}
+    if server.default_upstream not in named:
         source = reading.source("server", "default_upstream")
-        reading.complain(
-            source, f"server.default_upstream: no upstream {server.default_upstream!r}; there are {known}"
-        )
-    if (server.tls_cert is None) != (server.tls_key is None):
-        set_key = "tls_cert" if server.tls_cert is not None else "tls_key"
-        reading.complain(reading.source("server", set_key), "server: tls_cert and tls_key go together")
-    schemas = reading.section(("schemas",), keys.SCHEMAS)
-    pinned = _pinned(schemas["dir"], reading) if "dir" in schemas else {}
-    return Config(server, ledger, log, upstreams, pinned, tuple(reading.warnings))
+        hint = keys.nearest(server.default_upstream, named)
+        reading.complain(source, f"server.default_upstream: no upstream {server.default_upstream!r}{hint}")
+    _go_together(("server",), "tls_cert", "tls_key", reading)
+    folder = reading.section(("schemas",), keys.SCHEMAS).get("dir")
+    pinned = Pinned(folder) if folder is not None else None
+    for file, message in pinned.errors if pinned is not None else ():
+        reading.complain(str(file), message)
+    schemas = pinned.schemas if pinned is not None else {}
+    return Config(server, ledger, log, upstreams, schemas, tuple(reading.warnings))
 
 
 def _upstream(name: str, reading: _Reading) -> UpstreamConfig | None:
     prefix = ("upstreams", name)
-    where = next(source for key, (_, source) in reading.values.items() if key[:2] == prefix)
     if not _NAME.fullmatch(name) or name in RESERVED:
         taken = " (v1 and turngate are taken)" if name in RESERVED else ""
-        reading.complain(where, f"upstreams.{name}: a name has a-z, 0-9, - and _ only{taken}")
+        reading.complain(
+            reading.upstreams[name], f"upstreams.{name}: a name has a-z, 0-9, - and _ only{taken}"
+        )
         return None
     settings = reading.section(prefix, keys.UPSTREAM)
     limits = Limits(**reading.section((*prefix, "limits"), keys.LIMITS))
-    if "base_url" not in settings:
-        if ("upstreams", name, "base_url") not in reading.values:
-            reading.complain(
-                where, f'upstreams.{name}: base_url is missing, such as "https://api.example.com"'
-            )
+    _go_together(prefix, "client_cert", "client_key", reading)
+    if (*prefix, "base_url") not in reading.values:
+        message = f'upstreams.{name}: base_url is missing, such as "https://api.example.com"'
+        reading.complain(reading.upstreams[name], message)
+    base: BaseURL | None = settings.get("base_url")
+    if base is None:
         return None
-    base_url: str = settings["base_url"]
-    place = _place(base_url, name, reading)
-    if place is None:
-        return None
-    origin, base_path = place
-    preset = preset_named(settings.get("preset", "")) or preset_for_host(origin.host)
+    if base.is_exposed:
+        source = reading.source(*prefix, "base_url")
+        reading.warnings.append(
+            f"{source}: upstreams.{name}.base_url: keys and prompts travel unencrypted over http"
+        )
+    preset = preset_named(settings.get("preset", "")) or preset_for_host(base.origin.host)
     policy = TurnPolicy(
         accept=frozenset(preset.accept) | settings.get("accept", frozenset()),
         limits=limits,
@@ -278,9 +267,9 @@ def _upstream(name: str, reading: _Reading) -> UpstreamConfig | None:
     )
     return UpstreamConfig(
         name=name,
-        base_url=base_url,
-        origin=origin,
-        base_path=base_path,
+        base_url=base.text,
+        origin=base.origin,
+        base_path=base.path,
         preset=preset.name,
         policy=policy,
         family=preset.family,
@@ -291,63 +280,13 @@ def _upstream(name: str, reading: _Reading) -> UpstreamConfig | None:
         ca_file=settings.get("ca_file"),
         client_cert=settings.get("client_cert"),
         client_key=settings.get("client_key"),
-        is_demo=base_url == DEMO_URL,
+        is_demo=base.is_demo,
     )
 
 
-def _place(base_url: str, name: str, reading: _Reading) -> tuple[Origin, bytes] | None:
-    """Origin and base path of an upstream's URL. Nothing but configuration ever chooses them."""
-    if base_url == DEMO_URL:
-        return Origin("http", "127.0.0.1", 0), b""
-    source = reading.source("upstreams", name, "base_url")
-    where = f"upstreams.{name}.base_url"
-    try:
-        parts = urlsplit(base_url)
-        port, host = parts.port, parts.hostname
-    except ValueError as error:
-        reading.complain(source, f"{where}: is no URL ({error})")
-        return None
-    if parts.scheme not in DEFAULT_PORTS or not host or not _HOST.fullmatch(host):
-        reading.complain(source, f'{where}: must be an http or https URL, such as "https://api.example.com"')
-        return None
-    if parts.username or parts.password or parts.query or parts.fragment:
+def _go_together(prefix: tuple[str, ...], one: str, other: str, reading: _Reading) -> None:
+    given = [key for key in (one, other) if (*prefix, key) in reading.values]
+    if len(given) == 1:
         reading.complain(
-            source, f"{where}: must have no credentials, query or fragment; clients send their own key"
+            reading.source(*prefix, given[0]), f"{'.'.join(prefix)}: {one} and {other} go together"
         )
-        return None
-    if not parts.path.isascii() or any(char <= " " for char in parts.path):
-        reading.complain(source, f"{where}: its path must be percent-encoded")
-        return None
-    if parts.scheme == "http" and not _LOOPBACK.match(host):
-        reading.warnings.append(f"{source}: {where}: keys and prompts travel unencrypted over http")
-    origin = Origin(parts.scheme, host, port or DEFAULT_PORTS[parts.scheme])
-    return origin, parts.path.rstrip("/").encode("ascii")
-
-
-def _pinned(folder: Path, reading: _Reading) -> dict[str, Any]:
-    """The schemas of a folder: `TOOL.json` is the schema of TOOL, or `{"name": TOOL, "schema": ...}`."""
-    pinned: dict[str, Any] = {}
-    try:
-        files = sorted(folder.glob("*.json"))
-        if not folder.is_dir():
-            raise NotADirectoryError(20, "it is no folder")
-    except OSError as error:
-        reading.complain(
-            reading.source("schemas", "dir"), f"schemas.dir: {folder} cannot be read ({error.strerror})"
-        )
-        return pinned
-    for file in files:
-        try:
-            document = json.loads(file.read_text(encoding="utf-8"))
-        except (OSError, ValueError) as error:
-            reading.complain(str(file), f"is no JSON schema: {error}")
-            continue
-        named = isinstance(document, dict) and set(document) == {"name", "schema"}
-        name, schema = (document["name"], document["schema"]) if named else (file.stem, document)
-        if not isinstance(name, str) or not isinstance(schema, dict | bool):
-            reading.complain(str(file), 'must hold a JSON schema, or {"name": TOOL, "schema": SCHEMA}')
-        elif name in pinned:
-            reading.complain(str(file), f"a second schema for tool {name!r}")
-        else:
-            pinned[name] = schema
-    return pinned
