@@ -17,7 +17,7 @@ from turngate.core.policy import Quirk
 
 @dataclass(frozen=True, slots=True)
 class Preset:
-    """One kind of server. `hosts` are exact names, or suffixes where they begin with a dot."""
+    """One kind of server. `hosts` are exact names, or suffixes where they begin with a dot or a dash."""
 
     name: str
     hosts: tuple[str, ...] = ()
@@ -28,7 +28,7 @@ class Preset:
 
     def serves(self, host: str) -> bool:
         """Whether the host belongs to this kind of server."""
-        return any(host.endswith(each) if each.startswith(".") else host == each for each in self.hosts)
+        return any(host.endswith(each) if each[0] in ".-" else host == each for each in self.hosts)
 
 
 _REPEATED = "recorded: the usage chunk repeats finish_reason with choices that are not empty"
@@ -41,7 +41,11 @@ PRESETS: tuple[Preset, ...] = (
     Preset("ai21", ("api.ai21.com",)),
     Preset("anthropic", ("api.anthropic.com",)),
     Preset("avian", ("api.avian.io",), {Quirk.REPEATED_FINISH: _REPEATED}),
-    Preset("azure", (".openai.azure.com", ".services.ai.azure.com", ".cognitiveservices.azure.com")),
+    Preset(
+        "azure",
+        (".openai.azure.com", ".services.ai.azure.com", ".cognitiveservices.azure.com"),
+        {Quirk.REPEATED_FINISH: _REPEATED},
+    ),
     Preset("azure-openai", (), {Quirk.REPEATED_FINISH: _REPEATED}),
     Preset("bedrock", (".amazonaws.com",)),
     Preset(
@@ -74,16 +78,11 @@ PRESETS: tuple[Preset, ...] = (
     Preset(
         "litellm",
         (),
-        {
-            Quirk.STOP_WITH_CALLS: "BerriAI/litellm#12862 (chat), BerriAI/litellm#34692 (Messages)",
-            Quirk.REPEATED_FINISH: "BerriAI/litellm#21041",
-        },
+        {Quirk.STOP_WITH_CALLS: "BerriAI/litellm#12862 (chat), BerriAI/litellm#34692 (Messages)"},
     ),
     Preset("litellm-proxy", (), {Quirk.STOP_WITH_CALLS: "BerriAI/litellm#12862"}),
-    Preset(
-        "llamacpp", (), {Quirk.MISSING_DONE: "tools/server: an error ends the stream without [DONE]; older builds too"}
-    ),
-    Preset("lmstudio", (), {Quirk.STOP_WITH_CALLS: "lmstudio-ai/lmstudio-bug-tracker#649"}),
+    Preset("llamacpp"),
+    Preset("lmstudio"),
     Preset("local-openai-compat"),
     Preset("minimax", ("api.minimax.io", "api.minimaxi.com"), {
         Quirk.REPEATED_FINISH: _REPEATED,
@@ -111,15 +110,18 @@ PRESETS: tuple[Preset, ...] = (
         {Quirk.REPEATED_FINISH: "sgl-project/sglang#8417: older servers send the finish chunk twice"},
     ),
     Preset("snowflake", (".snowflakecomputing.com",)),
-    Preset("together", ("api.together.xyz", "api.together.ai"), {Quirk.REPEATED_FINISH: _REPEATED}),
+    Preset(
+        "together",
+        ("api.together.xyz", "api.together.ai"),
+        {
+            Quirk.REPEATED_FINISH: _REPEATED,
+            Quirk.OTHER_NATURAL_REASONS: "recorded: finish_reason eos for a natural end",
+        },
+    ),
     Preset("venice", ("api.venice.ai",)),
     Preset("vercel-gateway", ("ai-gateway.vercel.sh",)),
-    Preset("vertex", (".aiplatform.googleapis.com", "aiplatform.googleapis.com")),
-    Preset(
-        "vllm",
-        (),
-        {Quirk.STOP_WITH_CALLS: "vllm-project/vllm#25054: a named tool_choice ends with stop, by server setting too"},
-    ),
+    Preset("vertex", ("aiplatform.googleapis.com", "-aiplatform.googleapis.com")),
+    Preset("vllm"),
     Preset("writer", ("api.writer.com",), {Quirk.MISSING_DONE: _NO_DONE}),
     Preset("xai", ("api.x.ai",)),
     Preset("zai", ("api.z.ai", "open.bigmodel.cn"), {Quirk.REPEATED_FINISH: _REPEATED}),

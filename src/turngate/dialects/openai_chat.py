@@ -321,7 +321,7 @@ class ChatDecoder:
         if reading.repeated_key:
             suspect = may_carry(data, self.carriers)
             events.append(Defect(Code.INVALID_CHUNK, "a chunk repeats a key", may_carry_call=suspect))
-        events += _twins("chunk", chunk)
+        events += [*_twins("chunk", chunk), *_stray_calls("chunk", chunk)]
         events += self._open(chunk)
         choices = chunk.get("choices")
         fault = _fault(chunk)
@@ -355,7 +355,7 @@ class ChatDecoder:
         if not _is_index(index):
             suspect = may_carry(data, self.carriers)
             return [Defect(Code.INVALID_SLOT, "a choice without a valid index", path, may_carry_call=suspect)]
-        events: list[Event] = [*_twins(path, choice)]
+        events: list[Event] = [*_twins(path, choice), *_stray_calls(path, choice)]
         if index not in self._choices:
             self._choices.add(index)
             events.append(ChoiceOpened(index))
@@ -394,7 +394,7 @@ class ChatDecoder:
         return [ChoiceClosed(index, wire_word(reason), ending, path)]
 
     def _delta(self, choice: int, path: str, delta: Mapping[str, Any], data: bytes) -> list[Event]:
-        events: list[Event] = [*_twins(path, delta)]
+        events: list[Event] = [*_twins(path, delta), *_stray_calls(path, delta, *_CALLS)]
         calls = delta.get("tool_calls")
         if calls is not None and not isinstance(calls, list):
             events.append(Defect(Code.INVALID_TOOL_CALLS, "tool_calls that is no list", path))
@@ -531,6 +531,16 @@ def _may_call(events: Sequence[Event]) -> bool:
         or (isinstance(event, Defect) and event.may_carry_call)
         for event in events
     )
+
+
+def _stray_calls(path: str, value: Mapping[str, Any], *places: str) -> list[Event]:
+    """Keys that carry calls in a place where the format has none: nobody knows which client looks there."""
+    strays = [
+        key for key in value if CARRIERS[0] in key.lower().encode("utf-8", "replace") and key not in places
+    ]
+    if not any(value[key] for key in strays):
+        return []
+    return [Defect(Code.UNSUPPORTED_EVENT, f"calls in an unknown place, {wire_word(strays[0])!r}", path)]
 
 
 def _fault(chunk: Mapping[str, Any]) -> str | None:
