@@ -27,6 +27,7 @@ from turngate import __version__
 from turngate.config import Config, ServerConfig, UpstreamConfig
 from turngate.core.session import HeldBudget
 from turngate.demo.provider import serve_demo
+from turngate.errors import ConfigError
 from turngate.ledger.location import sqlite_path
 from turngate.ledger.sqlite import SQLiteLedger
 from turngate.ledger.store import Ledger
@@ -92,7 +93,12 @@ def health_app(ready: Callable[[], bool], status: Callable[[], dict[str, Any]]) 
 async def open_ledger(config: Config) -> AsyncIterator[Ledger]:
     """The configured ledger, open."""
     path = sqlite_path(config.ledger.url)
-    path.parent.mkdir(parents=True, exist_ok=True)
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise ConfigError(
+            f"ledger.url: folder {path.parent} cannot be made ({error.strerror}); name a writable one"
+        ) from error
     ledger = SQLiteLedger(path, timeout_s=config.ledger.timeout_s)
     await ledger.open()
     try:
@@ -211,6 +217,6 @@ def serve(config: Config, announce: Callable[[Config], None] | None = None) -> N
     configure(config.log)
     calm_the_collector()
     sys.setswitchinterval(SWITCH_INTERVAL_S)
-    loop_factory = uvicorn.Config(lambda: None, loop="auto").get_loop_factory()
+    loop_factory = uvicorn.Config(lambda: None, loop="auto", log_config=None).get_loop_factory()
     with asyncio.Runner(loop_factory=loop_factory) as runner:
         runner.run(run(config, announce))
