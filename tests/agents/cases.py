@@ -40,7 +40,7 @@ class Order:
     @property
     def cut_arguments(self) -> str:
         """Arguments that stop right after the command string, before the closing brace."""
-        return self.arguments.partition(',"')[0]
+        return self.arguments.partition(self.command)[0] + self.command + '"'
 
     @property
     def doubled_arguments(self) -> str:

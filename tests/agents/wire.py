@@ -26,12 +26,9 @@ class Tool:
     def arguments(self, command: str) -> str:
         """Arguments that the declared schema accepts, the command first."""
         properties = self.schema.get("properties", {})
-        filled: dict[str, Any] = {"command": command}
-        for name in self.schema.get("required", ()):
-            if name not in filled:
-                filled[name] = FILLERS[properties[name]["type"]]
-        filled.setdefault("description", "Append one line")
-        return json.dumps(filled, separators=(",", ":"))
+        wanted = [*self.schema.get("required", ()), *({"description"} & properties.keys())]
+        filled = {name: FILLERS[properties[name]["type"]] for name in wanted if name != "command"}
+        return json.dumps({"command": command, **filled}, separators=(",", ":"))
 
 
 FILLERS: Mapping[str, Any] = {"string": "Append one line", "boolean": False, "integer": 1000, "number": 1000}
