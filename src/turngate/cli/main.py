@@ -17,12 +17,12 @@ from turngate.errors import TurngateError
 if TYPE_CHECKING:
     from turngate.config import Config, Override
 
-LAZY: dict[str, str] = {
-    "demo": "turngate.cli.demo:demo",
-    "explain": "turngate.cli.explain:explain",
-    "ledger": "turngate.cli.ledger:ledger",
+LAZY: dict[str, tuple[str, str]] = {
+    "demo": ("turngate.cli.demo:demo", "Ask a bundled provider, directly and through the gate, and compare."),
+    "explain": ("turngate.cli.explain:explain", "Explain how turngate decides."),
+    "ledger": ("turngate.cli.ledger:ledger", "Read, verify and export the ledger."),
 }
-"""Commands that live in a module of their own."""
+"""Commands that live in a module of their own, each with its line in the overview."""
 
 
 class Commands(click.Group):
@@ -36,11 +36,19 @@ class Commands(click.Group):
         """The command, imported if need be."""
         if cmd_name not in LAZY:
             return super().get_command(ctx, cmd_name)
-        module, _, name = LAZY[cmd_name].partition(":")
+        place, _ = LAZY[cmd_name]
+        module, _, name = place.partition(":")
         command = getattr(importlib.import_module(module), name)
         if not isinstance(command, click.Command):
-            raise TypeError(f"{LAZY[cmd_name]} is no command")
+            raise TypeError(f"{place} is no command")
         return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """The overview, without importing what it lists."""
+        lines = {name: command.get_short_help_str(100) for name, command in self.commands.items()}
+        lines |= {name: line for name, (_, line) in LAZY.items()}
+        with formatter.section("Commands"):
+            formatter.write_dl(sorted(lines.items()))
 
     def invoke(self, ctx: click.Context) -> Any:
         """Run; an error of ours ends with its message and status 2."""

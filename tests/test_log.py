@@ -1,0 +1,105 @@
+"""Logs: what one line looks like, what it may never do, and that nobody logs past it."""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Iterator
+
+import pytest
+import structlog
+
+from turngate.config import LogConfig, LogFormat
+from turngate.log import configure
+
+HOSTILE = "a\nb\x1b[2J\x9b\u202e\u2028\x7f"
+SPELT = r"a\x0ab\x1b[2J\x9b\u202e\u2028\x7f"
+
+
+@pytest.fixture(autouse=True)
+def logging_as_it_was() -> Iterator[None]:
+    root = logging.getLogger()
+    handlers, level = list(root.handlers), root.level
+    yield
+    structlog.reset_defaults()
+    root.handlers[:] = handlers
+    root.setLevel(level)
+
+
+def lines(captured: pytest.CaptureFixture[str]) -> list[str]:
+    out, err = captured.readouterr()
+    assert out == ""
+    return err.splitlines()
+
+
+def test_json_is_one_object_a_line(capsys: pytest.CaptureFixture[str]) -> None:
+    configure(LogConfig(LogFormat.JSON))
+    structlog.get_logger("turngate").info("turn", outcome="blocked", codes=["unknown_tool"], calls=2)
+    (line,) = lines(capsys)
+    entry = json.loads(line)
+    assert entry.pop("timestamp").endswith("Z")
+    assert entry == {
+        "event": "turn",
+        "level": "info",
+        "outcome": "blocked",
+        "codes": ["unknown_tool"],
+        "calls": 2,
+    }
+
+
+def test_console_is_one_line_without_colours_where_nobody_looks(capsys: pytest.CaptureFixture[str]) -> None:
+    configure(LogConfig())
+    structlog.get_logger("turngate").info("turn", outcome="blocked")
+    (line,) = lines(capsys)
+    assert "turn" in line
+    assert "outcome=blocked" in line
+    assert "\x1b" not in line
+
+
+@pytest.mark.parametrize("form", LogFormat)
+def test_text_of_the_wire_neither_forges_a_line_nor_drives_a_terminal(
+    form: LogFormat, capsys: pytest.CaptureFixture[str]
+) -> None:
+    configure(LogConfig(form))
+    structlog.get_logger("turngate").info(HOSTILE, tool=HOSTILE, tools=[HOSTILE])
+    (line,) = lines(capsys)
+    assert line.isprintable()
+    said = json.loads(line) if form is LogFormat.JSON else None
+    if said is not None:
+        assert (said["event"], said["tool"], said["tools"]) == (SPELT, SPELT, [SPELT])
+
+
+@pytest.mark.parametrize("form", LogFormat)
+def test_a_traceback_keeps_its_lines_and_no_other_control(
+    form: LogFormat, capsys: pytest.CaptureFixture[str]
+) -> None:
+    configure(LogConfig(form))
+    try:
+        raise RuntimeError("\x1b[2J")  # noqa: TRY301 -- a traceback is what this is about
+    except RuntimeError:
+        structlog.get_logger("turngate").exception("failed")
+    out = capsys.readouterr().err
+    assert "RuntimeError: \\x1b[2J" in out.replace("\\\\", "\\")
+    assert "\x1b" not in out
+    assert len(out.splitlines()) == 1 if form is LogFormat.JSON else len(out.splitlines()) > 2
+
+
+def test_uvicorns_lines_take_the_same_way(capsys: pytest.CaptureFixture[str]) -> None:
+    logging.getLogger("uvicorn.error").addHandler(logging.NullHandler())
+    configure(LogConfig(LogFormat.JSON))
+    logging.getLogger("uvicorn.error").warning("bad request from %s", "\x1b[2J")
+    logging.getLogger("uvicorn.access").info("GET /v1/secret")
+    (line,) = lines(capsys)
+    entry = json.loads(line)
+    assert (entry["level"], entry["event"]) == ("warning", r"bad request from \x1b[2J")
+
+
+@pytest.mark.parametrize(("level", "count"), [("debug", 4), ("info", 3), ("warning", 2), ("error", 1)])
+def test_what_is_below_the_level_is_not_written(
+    level: str, count: int, capsys: pytest.CaptureFixture[str]
+) -> None:
+    configure(LogConfig(level=level))
+    log = structlog.get_logger("turngate")
+    for name in ("debug", "info", "warning", "error"):
+        getattr(log, name)("said")
+    assert len(lines(capsys)) == count
