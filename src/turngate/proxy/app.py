@@ -112,7 +112,9 @@ class Gate:
             scope["method"].encode(),
             route.upstream.origin,
             route.target,
-            request_headers(scope["headers"], judged=dialect is not None),
+            request_headers(
+                scope["headers"], judged=dialect is not None or not passthrough.carries_no_turn(route.path)
+            ),
         )
         task = asyncio.current_task()
         if task is None:
@@ -177,9 +179,11 @@ class Gate:
         self, response: UpstreamResponse, reply: Reply, route: Route, kind: str
     ) -> None:
         upstream, counters = route.upstream, self.counters
-        doubtful = kind in passthrough.STREAM_TYPES
+        looked_at = kind in passthrough.LOOKED_AT and not passthrough.carries_no_turn(route.path)
+        unreadable = looked_at and content_coding(response.headers) not in ("", "identity")
+        doubtful = unreadable or kind in passthrough.STREAM_TYPES
         limit = upstream.policy.limits.frame_bytes
-        if not doubtful and kind == JSON and not passthrough.carries_no_turn(route.path):
+        if looked_at and not doubtful:
             body, end = await passthrough.read_whole(response, limit)
             doubtful = end is None or passthrough.has_turn_shape(body)
             if not doubtful or upstream.unjudged == "pass":

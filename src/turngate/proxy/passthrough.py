@@ -25,6 +25,9 @@ STREAM_TYPES = frozenset(
 )
 """Media types in which providers stream turns."""
 
+LOOKED_AT = frozenset({"application/json", "text/plain", ""})
+"""Media types whose bodies are looked at, except on paths without turns: the SDKs read a turn from any of them."""
+
 TURN_KEYS = (b"_call", b"tool_use", b"functioncall", b"tooluse", b"tool-call", b"tool_plan")
 """What stands in the calls of every provider's turns (wire reference 0.7), in lower case."""
 

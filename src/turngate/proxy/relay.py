@@ -187,7 +187,7 @@ class TurnRelay:
             self._left = actions
             self._wake()
         elif session.gate.state is GateState.HOLDING:
-            self._arm(session, now)
+            self._arm(session)
         return True
 
     async def _forward(self, session: Session, data: bytes, reply: Reply) -> None:
@@ -199,7 +199,7 @@ class TurnRelay:
         elif actions:
             await self._carry_out(session, actions, reply)
         if session.gate.state is GateState.HOLDING:
-            self._arm(session, now)
+            self._arm(session)
 
     async def _step(
         self, session: Session, received: bytes | BodyEnd, reply: Reply, *, streamed: bool
@@ -223,12 +223,12 @@ class TurnRelay:
         if self._left:
             actions, self._left = self._left, []
             await self._carry_out(session, actions, reply)
-            self._arm(session, now)
+            self._arm(session)
             return
         if streamed and now >= self._head_due and not session.gate.held_frames:
             await reply.start()
         await self._carry_out(session, session.tick(now), reply)
-        self._arm(session, now)
+        self._arm(session)
 
     def _new_session(self, *, streamed: bool) -> Session:
         limits = self._policy.limits
@@ -244,7 +244,7 @@ class TurnRelay:
             budget=self._judging.budget,
         )
 
-    def _arm(self, session: Session, now: float) -> None:
+    def _arm(self, session: Session) -> None:
         """Have the loop woken at the session's deadline. One timer, re-armed only when it would fire too late."""
         if session.gate.state is not GateState.HOLDING:
             return
