@@ -1,11 +1,41 @@
-"""Fixtures for every test."""
+"""Fixtures for every test, and the switch that lets no test be skipped."""
 
 from __future__ import annotations
 
 import os
+from collections.abc import Generator
 from pathlib import Path
+from typing import Any
 
 import pytest
+
+NO_SKIPS = os.environ.get("TURNGATE_NO_SKIPS") == "1"
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(
+    item: pytest.Item,
+) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """With `TURNGATE_NO_SKIPS=1` a skip fails: what CI did not run, it has not shown."""
+    report = yield
+    if NO_SKIPS and report.skipped and not hasattr(report, "wasxfail"):
+        report.outcome = "failed"
+        report.longrepr = f"{item.nodeid} was skipped, and TURNGATE_NO_SKIPS=1 forbids it: {_why(report)}"
+    return report
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_make_collect_report() -> Generator[None, pytest.CollectReport, pytest.CollectReport]:
+    """The same for a module that skips itself."""
+    report = yield
+    if NO_SKIPS and report.skipped:
+        report.outcome = "failed"
+        report.longrepr = f"a module was skipped, and TURNGATE_NO_SKIPS=1 forbids it: {_why(report)}"
+    return report
+
+
+def _why(report: Any) -> str:
+    return str(report.longrepr[2] if isinstance(report.longrepr, tuple) else report.longrepr)
 
 
 @pytest.fixture(scope="session")

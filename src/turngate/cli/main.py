@@ -43,7 +43,7 @@ class Commands(click.Group):
             raise TypeError(f"{place} is no command")
         return command
 
-    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002 -- its place in click
         """The overview, without importing what it lists."""
         lines = {name: command.get_short_help_str(100) for name, command in self.commands.items()}
         lines |= {name: line for name, (_, line) in LAZY.items()}
