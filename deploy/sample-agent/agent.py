@@ -1,3 +1,4 @@
+# ruff: noqa: INP001 -- one file in an image, no package
 """The smallest agent: asks for one turn, runs what it is told to run, and stops at an error.
 
 It gathers the pieces of a call as careless agents do. Behind turngate that is enough: no piece arrives before the whole is sound.
