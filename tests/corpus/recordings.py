@@ -1,0 +1,175 @@
+"""Recorded provider replies and public bug reports, as the gate meets them.
+
+A recording without its request declares the tools that it is known to call, without schemas, so that everything but the arguments'
+schema is judged as ever.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+DIALECTS = {
+    "openai-chat": "openai_chat",
+    "anthropic-messages": "anthropic_messages",
+    "anthropic": "anthropic_messages",
+    "mistral": "mistral_chat",
+}
+PATHS = {
+    "openai_chat": "/v1/chat/completions",
+    "mistral_chat": "/v1/chat/completions",
+    "anthropic_messages": "/v1/messages",
+}
+WIRES = ("openai-chat", "anthropic-messages")
+
+
+def shared_folder() -> Path:
+    """Where the data made by others lies."""
+    return Path(os.environ.get("TURNGATE_SHARED") or Path(__file__).parents[3] / "shared")
+
+
+@dataclass(frozen=True)
+class Recording:
+    """One recorded reply."""
+
+    slug: str
+    dialect: str
+    provider: str
+    streamed: bool
+    request: bytes
+    body: bytes
+    reads: tuple[int, ...]
+    """Sizes of the reads that brought it, where they were recorded."""
+    calls: tuple[tuple[str | None, str | None, str | None], ...]
+    """What it is known to call: id, name, raw arguments."""
+
+    @property
+    def pieces(self) -> list[bytes]:
+        """The body in its recorded reads, or cut at odd places where none were recorded."""
+        sizes = self.reads or tuple(97 + 31 * (number % 7) for number in range(len(self.body) // 97 + 1))
+        cuts, start = [], 0
+        for size in sizes:
+            cuts.append(self.body[start : start + size])
+            start += size
+        return [piece for piece in [*cuts, self.body[start:]] if piece]
+
+
+def recordings() -> Iterator[Recording]:
+    """Every recorded chat and Messages reply, in a fixed order."""
+    for tree in ("cases", "nonstream"):
+        for wire in WIRES:
+            for folder in sorted((shared_folder() / "corpus" / tree / wire).iterdir()):
+                yield _recording(folder, wire, streamed=tree == "cases")
+
+
+def _recording(folder: Path, wire: str, *, streamed: bool) -> Recording:
+    meta = json.loads((folder / "meta.json").read_bytes())
+    expected = json.loads((folder / "expected.json").read_bytes())
+    calls = tuple(
+        (call["id"], call["name"], call.get("arguments_raw"))
+        for turn in expected["turns"]
+        for call in turn["calls"]
+    )
+    dialect = DIALECTS[wire]
+    if wire == "openai-chat" and meta["provider"] == "mistral":
+        dialect = "mistral_chat"
+    request = folder / "request.json"
+    body = _body(folder, wire)
+    reads = tuple(meta.get("chunk_sizes") or ())
+    return Recording(
+        slug=f"{'streamed' if streamed else 'whole'}/{folder.name}",
+        dialect=dialect,
+        provider=meta["provider"],
+        streamed=streamed,
+        request=request.read_bytes() if request.exists() else _request(dialect, calls, streamed=streamed),
+        body=body,
+        reads=reads if sum(reads) == len(body) else (),
+        calls=calls,
+    )
+
+
+def _body(folder: Path, wire: str) -> bytes:
+    whole = next(
+        (folder / name for name in ("response.bin", "response.json") if (folder / name).exists()), None
+    )
+    if whole is not None:
+        return whole.read_bytes()
+    lines = (folder / "chunks.ndjson").read_bytes().splitlines()
+    frames = [_frame(json.loads(line), line, named=wire == "anthropic-messages") for line in lines]
+    return b"".join(frames) + (b"data: [DONE]\n\n" if wire == "openai-chat" else b"")
+
+
+def _frame(value: Any, data: bytes, *, named: bool) -> bytes:
+    name = b"event: " + value["type"].encode() + b"\n" if named else b""
+    return name + b"data: " + data + b"\n\n"
+
+
+def _request(dialect: str, calls: tuple[tuple[Any, ...], ...], *, streamed: bool) -> bytes:
+    names = sorted({call[1] for call in calls if call[1]})
+    if dialect == "anthropic_messages":
+        # A built-in client tool is the one kind that is declared without a schema.
+        tools: list[dict[str, Any]] = [{"type": "bash_20250124", "name": name} for name in names]
+    else:
+        tools = [{"type": "function", "function": {"name": name}} for name in names]
+    return json.dumps({"model": "recorded", "stream": streamed, "tools": tools, "messages": []}).encode()
+
+
+@dataclass(frozen=True)
+class Report:
+    """One public bug report, rebuilt as a stream."""
+
+    id: str
+    dialect: str
+    request: bytes
+    body: bytes
+    aborted: bool
+    verdict: str
+    codes: frozenset[str]
+    calls: tuple[tuple[str, str, str], ...] | None
+
+
+def reports() -> Iterator[Report]:
+    """The public bug reports of the dialects that exist."""
+    for file in sorted((shared_folder() / "cases").glob("*.json")):
+        case = json.loads(file.read_bytes())
+        if case["dialect"] not in DIALECTS:
+            continue
+        pieces, aborted = [], False
+        for chunk in case["chunks"]:
+            if isinstance(chunk, dict) and "__abort__" in chunk:
+                aborted = True
+                break
+            pieces.append(_piece(chunk))
+        expected = case["expected"]
+        calls = expected.get("calls")
+        yield Report(
+            case["id"],
+            DIALECTS[case["dialect"]],
+            json.dumps(case["request"]).encode(),
+            b"".join(pieces),
+            aborted,
+            expected["verdict"],
+            frozenset(expected["codes"]),
+            None if calls is None else tuple((call["id"], call["name"], call["arguments"]) for call in calls),
+        )
+
+
+def _piece(chunk: Any) -> bytes:
+    if chunk == "[DONE]":
+        return b"data: [DONE]\n\n"
+    if "__raw__" in chunk:
+        raw: str = chunk["__raw__"]
+        return raw.encode()
+    if "__repeat__" in chunk:
+        return _piece(chunk["payload"]) * int(chunk["__repeat__"])
+    if "event" in chunk and "data" in chunk:
+        return _frame({"type": chunk["event"]}, _compact(chunk["data"]), named=True)
+    return _frame(chunk, _compact(chunk), named=False)
+
+
+def _compact(value: Any) -> bytes:
+    return json.dumps(value, separators=(",", ":"), ensure_ascii=False).encode()
