@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import time
+import weakref
 from pathlib import Path
 from typing import Any
 
@@ -660,6 +662,24 @@ def test_fifty_requests_to_one_url_at_once_do_not_mix(run: Run, tmp_path: Path) 
             assert len({turn.turn_id for turn in await world.turns(50)}) == 50
 
     run(main())
+
+
+def test_a_turn_that_is_over_dies_without_the_collector(run: Run, tmp_path: Path) -> None:
+    async def main() -> None:
+        upstream = Standing(HELD)
+        async with gated(tmp_path, upstream) as world, world.connect() as client:
+            client.writer.write(request())
+            turn = weakref.ref(await until_held(world))
+            upstream.go_on.put_nowait(chunked(FINISH_CALLS + DONE) + LAST_CHUNK)
+            assert (await client.answer()).has_call()
+            while turn() is not None:  # noqa: ASYNC110 -- the request's task ends on its own
+                await asyncio.sleep(0.01)
+
+    gc.disable()
+    try:
+        run(main())
+    finally:
+        gc.enable()
 
 
 # Waiting

@@ -158,6 +158,9 @@ class TurnRelay:
         finally:
             self._judging.live.pop(self.start.turn_id, None)
             session.close()
+            # Each would keep the other alive, and with it the whole turn, until the collector's next, rare look.
+            response.divert(None)
+            self._response = None
             for pending in (timer, self._timer):
                 if pending is not None:
                     pending.cancel()

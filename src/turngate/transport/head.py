@@ -136,7 +136,7 @@ class UpstreamResponse(Protocol):
         Cancelling it aborts the response.
         """
 
-    def divert(self, sink: Callable[[bytes], bool]) -> None:
+    def divert(self, sink: Callable[[bytes], bool] | None) -> None:
         """Offer each read to `sink` in the moment it arrives, while a receive() waits and nothing is unread.
 
         What the sink takes (True) is gone; what it does not take is received as ever. This saves the wake-up of a task for

@@ -56,7 +56,7 @@ class BufferedResponse(abc.ABC):
                 self.abort()
                 raise
 
-    def divert(self, sink: Callable[[bytes], bool]) -> None:
+    def divert(self, sink: Callable[[bytes], bool] | None) -> None:
         """See `UpstreamResponse.divert`."""
         self._sink = sink
 
