@@ -181,6 +181,8 @@ class FrontProtocol(HttpToolsProtocol):
         """Tell the request being answered; uvicorn tells only the newest one."""
         self._deaf = True
         self._disarm()
+        # uvicorn leaves this timer running after a reset, and with it everything that hangs on the connection.
+        self._unset_keepalive_if_required()
         if self._answering is not None:
             self._disconnect(self._answering)
         super().connection_lost(exc)
