@@ -95,7 +95,7 @@ def stop(index: Any) -> bytes:
 
 
 def message_end(reason: Any) -> bytes:
-    return typed("message_delta", delta={"stop_reason": reason, "stop_sequence": None}) + typed(
+    return typed("message_delta", delta={"stop_reason": reason, "stop_sequence": None}, usage=USAGE) + typed(
         "message_stop"
     )
 

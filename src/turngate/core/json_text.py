@@ -66,6 +66,8 @@ class LenientReading:
     value: JsonValue
     repeated_key: bool = False
     too_deep: bool = False
+    disputed: bool = False
+    """Whether some official clients refuse the text: a control character, a number that JSON has not, a byte order mark."""
 
 
 class _RepeatedKeyError(Exception):
@@ -124,6 +126,9 @@ def _no_constant(_name: str) -> float:
 # Built once: `json.loads` with arguments builds a decoder for every call, which costs twice the decoding itself.
 _decode_grammar: Callable[[str | bytes], Any] = msgspec.json.Decoder().decode
 _decode_value: Callable[[str], Any] = json.JSONDecoder(object_pairs_hook=_unique).decode
+_decode_undisputed: Callable[[str], Any] = json.JSONDecoder(
+    parse_int=lambda literal: literal, parse_constant=_no_constant
+).decode
 _decode_explaining: Callable[[str], Any] = json.JSONDecoder(
     object_pairs_hook=_unique, parse_float=_finite, parse_int=_int_within_limit, parse_constant=_no_constant
 ).decode
@@ -204,7 +209,16 @@ def read_lenient(data: bytes) -> LenientReading | None:
         return LenientReading(None, too_deep=True)
     except ValueError:
         return None
-    return LenientReading(value, repeated)
+    return LenientReading(value, repeated, disputed=_is_disputed(data))
+
+
+def _is_disputed(data: bytes) -> bool:
+    """Whether a strict reader refuses the text. Half a surrogate pair is no reason: Python and JavaScript read it alike."""
+    try:
+        _decode_undisputed(data.decode())
+    except (ValueError, RecursionError, _RefusedNumberError):
+        return True
+    return False
 
 
 def _read_plain(data: bytes) -> LenientReading | None:

@@ -205,6 +205,11 @@ class MessagesDecoder:
             return (Defect(Code.INVALID_EVENT, "data that is no JSON object", may_carry_call=suspect),)
         value = reading.value
         events: list[Event] = []
+        if reading.disputed:
+            suspect = may_carry(data, self.carriers)
+            events.append(
+                Defect(Code.INVALID_EVENT, "an event that some clients cannot read", may_carry_call=suspect)
+            )
         if reading.repeated_key:
             suspect = may_carry(data, self.carriers)
             events.append(Defect(Code.INVALID_EVENT, "an event repeats a key", may_carry_call=suspect))
@@ -266,7 +271,13 @@ class MessagesDecoder:
                 Defect(Code.INVALID_EVENT, "a message_start without a message", may_carry_call=suspect),
                 TurnOpened(None, None),
             ]
-        return self._message(message, raw_inputs(data, streamed=True), data)
+        events = self._message(message, raw_inputs(data, streamed=True), data)
+        if not isinstance(message.get("content"), list) or not isinstance(message.get("usage"), dict):
+            # The official SDK cannot build its message from this and raises; whoever can, reads something else.
+            events.append(
+                Defect(Code.INVALID_EVENT, "a message_start without content or usage", may_carry_call=False)
+            )
+        return events
 
     def _message(self, message: Mapping[str, Any], inputs: Sequence[bytes], data: bytes) -> list[Event]:
         self._started = True
@@ -416,7 +427,10 @@ class MessagesDecoder:
         if delta is not None and not isinstance(delta, dict):
             return [Defect(Code.INVALID_DELTA, "a message_delta that is no object", may_carry_call=False)]
         delta = delta or {}
-        return [*_twins("message_delta", delta), *(self._stop_reason(delta) or [Prose(trailer=True)])]
+        events: list[Event] = [*_twins("message_delta", delta)]
+        if not isinstance(value.get("usage"), dict):
+            events.append(Defect(Code.INVALID_EVENT, "a message_delta without usage", may_carry_call=False))
+        return [*events, *(self._stop_reason(delta) or [Prose(trailer=True)])]
 
     def _stop_reason(self, holder: Mapping[str, Any]) -> list[Event]:
         reason = blank_to_none(holder.get("stop_reason"))

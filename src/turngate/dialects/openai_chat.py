@@ -62,6 +62,9 @@ from turngate.dialects.base import (
     wire_word,
 )
 
+CHUNK = "chat.completion.chunk"
+CHUNK_FIELD = b'"object":"chat.completion.chunk"'
+
 CARRIERS = (b"_call",)
 """Stands in `tool_calls` and `function_call`, and in no other key of the format."""
 
@@ -260,6 +263,10 @@ class ChatDecoder:
         self._streamed = streamed
         self._opened = False
         self._response_id: str | None = None
+        self._kinds: set[str | None] = set()
+        """What chunks call themselves."""
+        self._numbered: dict[int, int] = {}
+        """How many numbered calls each choice has."""
         self._choices: set[int] = set()
         self._finished: set[int] = set()
         self._slots: dict[SlotKey, CallKind] = {}
@@ -307,7 +314,11 @@ class ChatDecoder:
             return None
         call = choice.delta.tool_calls[0]
         key = (0, call.index)
-        if choice.index != 0 or self._slots.get(key) is not CallKind.FUNCTION:
+        if (
+            choice.index != 0
+            or (CHUNK_FIELD in data) != (CHUNK in self._kinds)
+            or self._slots.get(key) is not CallKind.FUNCTION
+        ):
             return None
         return Fragment(key, call.function.arguments)
 
@@ -321,13 +332,18 @@ class ChatDecoder:
         if reading.repeated_key:
             suspect = may_carry(data, self.carriers)
             events.append(Defect(Code.INVALID_CHUNK, "a chunk repeats a key", may_carry_call=suspect))
+        if reading.disputed:
+            suspect = may_carry(data, self.carriers)
+            message = "a chunk that some clients cannot read"
+            events.append(Defect(Code.INVALID_CHUNK, message, may_carry_call=suspect))
         events += [*_twins("chunk", chunk), *_stray_calls("chunk", chunk)]
         events += self._open(chunk)
         choices = chunk.get("choices")
         fault = _fault(chunk)
         if isinstance(choices, list):
+            events += self._kind(chunk, choices, data)
             for position, choice in enumerate(choices):
-                events += self._choice(position, choice, data)
+                events += self._choice(position, choice, data, chunk.get("object"))
         elif choices is not None or fault is None:
             suspect = may_carry(data, self.carriers)
             events.append(
@@ -347,10 +363,27 @@ class ChatDecoder:
         model = chunk.get("model")
         return [TurnOpened(response_id, text_or_none(model))]
 
-    def _choice(self, position: int, choice: Any, data: bytes) -> list[Event]:
+    def _kind(self, chunk: Mapping[str, Any], choices: Sequence[Any], data: bytes) -> list[Event]:
+        """All chunks say that they are chunks, or none does: openai-python's helper drops those that do not.
+
+        Azure's first and filter chunks, which carry no choice or no delta, say nothing either way.
+        """
+        if not self._streamed:
+            return []
+        kind = blank_to_none(chunk.get("object"))
+        matters = any(isinstance(choice, dict) and "delta" in choice for choice in choices)
+        if kind == CHUNK or matters:
+            self._kinds.add(kind if kind is None or isinstance(kind, str) else "")
+        if self._kinds <= {CHUNK} or self._kinds == {None}:
+            return []
+        suspect = may_carry(data, self.carriers)
+        message = "a chunk that some clients drop, because it is not called one as the others are"
+        return [Defect(Code.INVALID_CHUNK, message, may_carry_call=suspect)]
+
+    def _choice(self, position: int, choice: Any, data: bytes, chunk_kind: Any) -> list[Event]:
         if not isinstance(choice, dict):
             return [Defect(Code.INVALID_CHOICE, "a choice that is no object", f"choices[{position}]")]
-        index = choice.get("index", position)
+        index: Any = choice.get("index", None if self._streamed else position)
         path = f"choices[{index if _is_index(index) else position}]"
         if not _is_index(index):
             suspect = may_carry(data, self.carriers)
@@ -364,6 +397,8 @@ class ChatDecoder:
             delta, copy = copy, None
         if delta is not None and not isinstance(delta, dict):
             return [*events, Defect(Code.INVALID_DELTA, "a delta that is no object", path)]
+        if self._streamed and "delta" not in choice and chunk_kind == CHUNK:
+            events.append(Defect(Code.INVALID_DELTA, "a choice without a delta", path, may_carry_call=False))
         delta = delta or {}
         if isinstance(copy, dict) and any(copy.get(key) and copy[key] != delta.get(key) for key in _CALLS):
             events.append(
@@ -433,6 +468,12 @@ class ChatDecoder:
         key = self._key(choice, index, body)
         if key is None:
             return [*twins, Defect(Code.INVALID_SLOT, "a call without a valid index", where)]
+        if key not in self._slots and _is_index(index):
+            expected = self._numbered.get(choice, 0)
+            self._numbered[choice] = expected + 1
+            if index != expected:
+                # openai-python keeps calls by position: it merges or loses those that do not come numbered 0, 1, 2.
+                twins.append(Defect(Code.INVALID_SLOT, "calls that are not numbered in order from 0", where))
         text = body.get("input") if kind is CallKind.CUSTOM else body.get("arguments")
         slot = self._slot(key, choice, where, kind)
         if self._slots[key] is not kind and (call.get("type") or custom is not None):

@@ -1,0 +1,60 @@
+"""What the official SDKs hand to an agent out of given bytes: their own decoders and accumulators, in process."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import anthropic
+import httpx2
+import openai
+
+Call = tuple[str | None, str | None, str]
+
+
+def calls_seen(dialect: str, body: bytes) -> list[Call] | None:
+    """Id, name and raw arguments of every call that the SDK's helper accumulates; None if it raises."""
+    try:
+        if dialect == "anthropic_messages":
+            return list(_messages(body))
+        return list(_chat(body))
+    except Exception:  # noqa: BLE001 -- whatever an SDK raises, it hands out no call
+        return None
+
+
+def _answer(body: bytes) -> httpx2.MockTransport:
+    def answer(_request: httpx2.Request) -> httpx2.Response:
+        return httpx2.Response(200, headers={"content-type": "text/event-stream"}, content=body)
+
+    return httpx2.MockTransport(answer)
+
+
+def _chat(body: bytes) -> Iterator[Call]:
+    http = httpx2.Client(transport=_answer(body))
+    client = openai.OpenAI(api_key="none", base_url="http://gate/v1", http_client=http, max_retries=0)
+    with client.chat.completions.stream(model="m", messages=[]) as stream:
+        for _ in stream:
+            pass
+        snapshot: Any = stream.current_completion_snapshot
+    for choice in snapshot.choices:
+        for call in choice.message.tool_calls or ():
+            yield (call.id, call.function.name, call.function.arguments or "")
+
+
+def _messages(body: bytes) -> Iterator[Call]:
+    http = httpx2.Client(transport=_answer(body))
+    client = anthropic.Anthropic(api_key="none", base_url="http://gate", http_client=http, max_retries=0)
+    pieces: dict[int, list[str]] = {}
+    with client.messages.stream(model="m", max_tokens=9, messages=[]) as stream:
+        for event in stream:
+            if event.type == "content_block_delta" and event.delta.type == "input_json_delta":
+                pieces.setdefault(event.index, []).append(event.delta.partial_json)
+        message = stream.get_final_message()
+    for index, block in enumerate(message.content):
+        if block.type == "tool_use":
+            raw = "".join(pieces.get(index, []))
+            # The SDK keeps the parsed input; what it parsed must be what the pieces say.
+            if raw and json.loads(raw) != block.input:
+                raise ValueError("the accumulated input is not what was sent")
+            yield (block.id, block.name, raw if raw or not block.input else json.dumps(block.input))

@@ -1,0 +1,89 @@
+"""Recorded tool turns, cut at every byte and with one byte flipped at a time.
+
+A release is right only if the official SDK accumulates exactly the calls that were judged.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.suites.counters import report
+from turngate.core.verdict import Outcome
+
+from .recordings import Recording, recordings
+from .replay import Judged, judge
+from .sdk_view import calls_seen
+
+SOAK = os.environ.get("TURNGATE_SOAK") == "1"
+TURNS = 64
+FLIPS = (0x01, 0x20, 0x80)
+STRIDE = 1 if SOAK else 23
+"""Which bytes are flipped: all of them in the long form, every 23rd (of each turn another one) in the short."""
+
+
+@pytest.fixture(scope="module")
+def turns(shared: Path) -> list[Recording]:
+    """The smallest recorded tool turns that gate and SDK read alike, of both dialects."""
+    assert shared.is_dir()
+    chosen: dict[str, list[Recording]] = {"openai_chat": [], "anthropic_messages": []}
+    for recording in sorted(recordings(), key=lambda each: len(each.body)):
+        kept = chosen.get(recording.dialect)
+        if kept is None or len(kept) == TURNS // 2 or not recording.streamed:
+            continue
+        result = judged(recording, recording.body)
+        if result.verdict.outcome is Outcome.RELEASED and agrees(recording, recording.body, result):
+            kept.append(recording)
+    return [recording for kept in chosen.values() for recording in kept]
+
+
+def judged(recording: Recording, body: bytes, *, clean: bool = True) -> Judged:
+    return judge(recording.dialect, recording.request, [body], preset=recording.provider, clean=clean)
+
+
+def agrees(recording: Recording, body: bytes, result: Judged) -> bool:
+    seen = calls_seen(recording.dialect, body)
+    ours = [(call_id, name, arguments) for call_id, name, arguments in result.calls]
+    return seen == ours
+
+
+def flipped(recording: Recording, offset: int) -> Iterator[tuple[int, int, bytes]]:
+    body = recording.body
+    for at in range(offset % STRIDE, len(body), STRIDE):
+        for bit in FLIPS:
+            yield at, bit, body[:at] + bytes([body[at] ^ bit]) + body[at + 1 :]
+
+
+def test_enough_turns_are_mutated(turns: list[Recording]) -> None:
+    report("mutated_turns", len(turns))
+
+
+def test_a_turn_cut_at_any_byte_is_released_only_if_the_sdk_reads_the_same_calls(
+    turns: list[Recording],
+) -> None:
+    for recording in turns:
+        body = recording.body
+        for at in range(len(body)):
+            for clean in (True, False):
+                result = judged(recording, body[:at], clean=clean)
+                if result.verdict.outcome is Outcome.RELEASED:
+                    assert clean or b"[DONE]" in body[:at] or b"message_stop" in body[:at], (
+                        recording.slug,
+                        at,
+                    )
+                    assert agrees(recording, body[:at], result), (recording.slug, at)
+
+
+def test_a_turn_with_any_byte_flipped_is_released_only_if_the_sdk_reads_the_same_calls(
+    turns: list[Recording],
+) -> None:
+    disagreements = []
+    for number, recording in enumerate(turns):
+        for at, bit, body in flipped(recording, number):
+            result = judged(recording, body)
+            if result.verdict.outcome is Outcome.RELEASED and not agrees(recording, body, result):
+                disagreements.append((recording.slug, at, bit))
+    assert disagreements == []
