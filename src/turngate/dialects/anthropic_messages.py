@@ -296,7 +296,12 @@ class MessagesDecoder:
     # A message in events.
 
     def _block_start(self, value: Mapping[str, Any], data: bytes) -> list[Event]:
-        return self._open(value.get("index"), value.get("content_block"), raw_input(data))
+        block = value.get("content_block")
+        events = self._open(value.get("index"), block, raw_input(data))
+        if isinstance(block, dict) and block.get("type") == "text" and not isinstance(block.get("text"), str):
+            message = "a block of text without text"
+            events = [*events, Defect(Code.INVALID_CONTENT_BLOCK, message, may_carry_call=False)]
+        return events
 
     def _open(self, index: Any, block: Any, raw: bytes | None, *, complete: bool = False) -> list[Event]:
         path = f"content[{index}]" if _is_index(index) else "content"
@@ -376,6 +381,9 @@ class MessagesDecoder:
             return [*events, Defect(Code.DELTA_BEFORE_START, message, path, may_carry_call=False), Prose()]
         if block.runs_on is RunsOn.AGENT and kind in _TEXT_DELTAS:
             return [*events, Defect(Code.INVALID_DELTA, "a delta of text for a call", path)]
+        if kind == "text_delta" and not isinstance(delta.get("text"), str):
+            message = "a delta of text without text"
+            events.append(Defect(Code.INVALID_DELTA, message, path, may_carry_call=False))
         if not block.open:
             message = "a delta for a block that has stopped"
             events.append(Defect(Code.DELTA_AFTER_TERMINAL, message, path, may_carry_call=False))

@@ -459,12 +459,12 @@ class ChatDecoder:
                 Defect(Code.UNSUPPORTED_TOOL_TYPE, f"type {wire_word(call.get('type'))!r}", where),
             ]
         body = custom if kind is CallKind.CUSTOM else function
-        if body is not None and not isinstance(body, dict):
+        if not isinstance(body, dict):
+            # openai-python's helper raises for an entry without a function part, null or absent.
             return [
                 *twins,
                 Defect(Code.INVALID_FUNCTION_DELTA, "its function or custom part is no object", where),
             ]
-        body = body or {}
         key = self._key(choice, index, body)
         if key is None:
             return [*twins, Defect(Code.INVALID_SLOT, "a call without a valid index", where)]
