@@ -22,9 +22,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
-import msgspec
-from msgspec import Raw, Struct
-
 from turngate.core.event import (
     CallKind,
     ChoiceClosed,
@@ -61,9 +58,9 @@ from turngate.dialects.base import (
     text_or_none,
     wire_word,
 )
+from turngate.dialects.openai_chat_json import CHUNK_FIELD, argument_piece, is_text, raw_arguments
 
 CHUNK = "chat.completion.chunk"
-CHUNK_FIELD = b'"object":"chat.completion.chunk"'
 
 CARRIERS = (b"_call",)
 """Stands in `tool_calls` and `function_call`, and in no other key of the format."""
@@ -97,94 +94,6 @@ _COMMUTING_DELTA = frozenset(
 _PLAIN_CHOICE = frozenset(
     {"index", "delta", "finish_reason", "logprobs", "native_finish_reason", "obfuscation", "text"}
 )
-
-
-class _Delta(Struct, forbid_unknown_fields=True, gc=False):
-    """A delta of nothing but text; any other key sends the frame down the careful path."""
-
-    content: str | None = None
-    role: str | None = None
-    refusal: str | None = None
-    reasoning: str | None = None
-    reasoning_content: str | None = None
-
-
-class _Choice(Struct, forbid_unknown_fields=True, gc=False):
-    index: int
-    delta: _Delta
-    finish_reason: None = None
-    logprobs: Any = None
-    native_finish_reason: None = None
-
-
-class _Chunk(Struct, gc=False):
-    choices: tuple[_Choice]
-    usage: None = None
-    error: None = None
-
-
-_decode_prose = msgspec.json.Decoder(_Chunk).decode
-
-
-class _PieceFunction(Struct, forbid_unknown_fields=True, gc=False):
-    """The function part of a delta of nothing but one piece of one call's arguments."""
-
-    arguments: str
-
-
-class _Piece(Struct, forbid_unknown_fields=True, gc=False):
-    index: int
-    function: _PieceFunction
-
-
-class _PieceDelta(Struct, forbid_unknown_fields=True, gc=False):
-    tool_calls: tuple[_Piece]
-
-
-class _PieceChoice(Struct, forbid_unknown_fields=True, gc=False):
-    index: int
-    delta: _PieceDelta
-    finish_reason: None = None
-    logprobs: None = None
-
-
-class _PieceChunk(Struct, gc=False):
-    choices: tuple[_PieceChoice]
-    usage: None = None
-
-
-_decode_piece = msgspec.json.Decoder(_PieceChunk).decode
-
-# A quoted word stands in JSON as a key or as a whole value and nowhere inside a string, so a count proves that no key came
-# twice, in whatever case. Any other count is for the careful path.
-_PIECE_KEYS = (
-    (b'"tool_calls"', 1), (b'"arguments"', 1), (b'"function"', 1), (b'"index"', 2), (b'"delta"', 1), (b'"choices"', 1),
-    (b'"error"', 0), (b"\\u00", 0), (b"\n", 0),
-)  # fmt: skip
-
-
-class _RawFunction(Struct, gc=False):
-    arguments: Raw = Raw(b"null")  # a union with Raw takes nothing but null
-
-
-class _RawCall(Struct, gc=False):
-    function: _RawFunction | None = None
-
-
-class _RawMessage(Struct, gc=False):
-    tool_calls: list[_RawCall] | None = None
-
-
-class _RawChoice(Struct, gc=False):
-    delta: _RawMessage | None = None
-    message: _RawMessage | None = None
-
-
-class _RawReply(Struct, gc=False):
-    choices: list[_RawChoice]
-
-
-_decode_raw = msgspec.json.Decoder(_RawReply).decode
 
 
 class OpenAIChat:
@@ -280,7 +189,7 @@ class ChatDecoder:
         if data is None:
             return frame_fault(frame, self.carriers) or KEEP_ALIVE
         if self._plain and frame.fault is None:
-            if self._is_plain(data):
+            if is_text(data):
                 return self.prose
             if self._slots and (piece := self._piece(data)) is not None:
                 return (piece,)
@@ -288,39 +197,13 @@ class ChatDecoder:
             return (TurnClosed("[DONE]"),)
         return [*frame_fault(frame, self.carriers), *self._read(data)]
 
-    def _is_plain(self, data: bytes) -> bool:
-        low = data.lower()
-        if b"_call" in low or b"\\u00" in low or b"\n" in low:
-            return False
-        try:
-            chunk = _decode_prose(data)
-        except (msgspec.MsgspecError, RecursionError):
-            return False
-        choice = chunk.choices[0]
-        delta = choice.delta
-        # An empty delta is not text: it stays in its place.
-        text = delta.content or delta.reasoning_content or delta.reasoning or delta.refusal
-        return bool(text) and choice.index == 0
-
     def _piece(self, data: bytes) -> Fragment | None:
         """One more piece of the arguments of a known call, if the chunk is nothing else."""
-        low = data.lower()
-        for word, times in _PIECE_KEYS:
-            if low.count(word) != times:
-                return None
-        try:
-            choice = _decode_piece(data).choices[0]
-        except (msgspec.MsgspecError, RecursionError):
+        piece = argument_piece(data)
+        if piece is None or (CHUNK_FIELD in data) != (CHUNK in self._kinds):
             return None
-        call = choice.delta.tool_calls[0]
-        key = (0, call.index)
-        if (
-            choice.index != 0
-            or (CHUNK_FIELD in data) != (CHUNK in self._kinds)
-            or self._slots.get(key) is not CallKind.FUNCTION
-        ):
-            return None
-        return Fragment(key, call.function.arguments)
+        key = (0, piece[0])
+        return Fragment(key, piece[1]) if self._slots.get(key) is CallKind.FUNCTION else None
 
     def _read(self, data: bytes) -> list[Event]:
         reading = read_lenient(data)
@@ -479,9 +362,7 @@ class ChatDecoder:
         if self._slots[key] is not kind and (call.get("type") or custom is not None):
             twins.append(Defect(Code.IDENTITY_COLLISION, "a call changed its kind", where))
         raw = (
-            _raw_arguments(data, choice, position, streamed=self._streamed)
-            if isinstance(text, dict)
-            else None
+            raw_arguments(data, choice, position, streamed=self._streamed) if isinstance(text, dict) else None
         )
         return [*twins, *slot, *self._parts(key, where, call.get("id"), body.get("name"), text, raw)]
 
@@ -592,24 +473,3 @@ def _fault(chunk: Mapping[str, Any]) -> str | None:
         return wire_word(fields.get("type") or fields.get("code") or "error")
     # The older vLLM form.
     return wire_word(chunk.get("type") or "error") if chunk.get("object") == "error" else None
-
-
-def _text_of(raw: Raw) -> str | None:
-    try:
-        return bytes(raw).decode("utf-8", "surrogatepass")
-    except UnicodeDecodeError:
-        return None
-
-
-def _raw_arguments(data: bytes, choice: int, position: int, *, streamed: bool) -> str | None:
-    """The exact JSON text of arguments that are an object, as the wire has it."""
-    try:
-        reply = _decode_raw(data).choices
-    except msgspec.MsgspecError:
-        return None
-    for entry in reply[choice : choice + 1] if len(reply) > choice else reply[:1]:
-        message = entry.delta if streamed else entry.message
-        calls = (message.tool_calls if message is not None else None) or []
-        if position < len(calls) and (function := calls[position].function) is not None:
-            return _text_of(function.arguments)
-    return None
