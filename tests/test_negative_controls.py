@@ -144,7 +144,12 @@ CONTROLS = [
     Control(
         "4 one identity: no second call at a key",
         cell(slot.SLOT_TRANSITIONS, (SlotState.TERMINAL, SlotInput.IDENTIFY), (SlotState.TERMINAL, None)),
-        played(GOOD[0], finish("tool_calls"), chunk({"tool_calls": [{"index": 0, "id": "call_1"}]}), DONE),
+        played(
+            GOOD[0],
+            finish("tool_calls"),
+            chunk({"tool_calls": [{"index": 0, "id": "call_1", "function": {}}]}),
+            DONE,
+        ),
     ),
     Control(
         "4 a call becomes terminal",

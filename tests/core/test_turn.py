@@ -58,7 +58,7 @@ def after(*events: Event, policy: TurnPolicy | None = None) -> Turn:
         ([Prose()], ChoiceClosed(0, "stop", Ending.NATURAL), Signal.ORDERED),
         ([Prose()], CALLS, Signal.TOOL),
         ([], TurnClosed("[DONE]"), Signal.ORDERED),
-        ([], ProviderFault("x", raises=True), Signal.ORDERED),
+        ([], ProviderFault("x"), Signal.ORDERED),
         ([], Unrecognised("event", may_carry_call=False), Signal.ORDERED),
         ([], Unrecognised("event", may_carry_call=True), Signal.TOOL),
         ([], Defect(Code.INVALID_CHUNK, "x", may_carry_call=False), Signal.ORDERED),
@@ -87,7 +87,7 @@ def test_an_event_says_what_its_frame_means_to_the_gate(
             {Code.DUPLICATE_TERMINAL, Code.WRONG_TERMINAL_REASON},
         ),
         ([Fragment((0,), "x")], {Code.DELTA_BEFORE_START}),
-        ([ProviderFault("x", raises=True)], {Code.UPSTREAM_ERROR}),
+        ([ProviderFault("x")], {Code.UPSTREAM_ERROR}),
     ],
 )
 def test_what_cannot_be_in_this_order_is_a_finding(events: list[Event], codes: set[Code]) -> None:

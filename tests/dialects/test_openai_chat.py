@@ -150,10 +150,11 @@ def test_a_forced_tool_ends_naturally() -> None:
     assert judged(sent, tools=Toolset(TOOLS.tools, named_choice=True)).outcome == "released"
 
 
-def test_text_overtakes_a_held_call_and_an_error_is_passed_on() -> None:
+def test_text_overtakes_a_held_call_and_an_error_ends_the_turn() -> None:
     turn = judged(OPEN + FIRST + ERROR)
 
-    assert (turn.passed, turn.told) == (FIRST, ERROR)
+    assert turn.passed == FIRST
+    assert b'"reason":"upstream_error"' in turn.told
 
 
 def body(finish: str | None, **message: Any) -> bytes:

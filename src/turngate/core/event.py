@@ -144,13 +144,9 @@ class TurnClosed(Struct, frozen=True, gc=False):
 
 
 class ProviderFault(Struct, frozen=True, gc=False):
-    """The provider reports an error inside the reply. `kind` is its own word for it, without its message.
-
-    `raises` says that this very frame, alone, makes the official client raise.
-    """
+    """The provider reports an error inside the reply. `kind` is its own word for it, without its message."""
 
     kind: str
-    raises: bool
 
 
 class Unrecognised(Struct, frozen=True, gc=False):

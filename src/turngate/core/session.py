@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from turngate.core.action import Action, Block, Decide, Finish, Forward, Inject, Release
-from turngate.core.event import Event, ProviderFault
+from turngate.core.event import Event
 from turngate.core.finding import Code, Finding
 from turngate.core.frame import Frame, FrameFault, Framer
 from turngate.core.gate import Gate, GateState, Move, Signal
@@ -126,7 +126,6 @@ class Session:
         self._budget = budget or HeldBudget()
         self._budgeted = 0
         self._sent_at = 0.0
-        self._fault_frame: bytes | None = None
         self._ended = False
 
     # What the outside tells.
@@ -274,7 +273,7 @@ class Session:
             if events is prose and gate.state is GateState.PASSING:
                 passing.append(frame.raw)
                 continue
-            match gate.step(self._apply(frame, events, now)):
+            match gate.step(self._apply(events, now)):
                 case Move.FORWARD:
                     passing.append(frame.raw)
                 case Move.HOLD:
@@ -290,12 +289,10 @@ class Session:
         self._sent_at = now
         return [Forward(passing[0] if len(passing) == 1 else b"".join(passing)), *actions]
 
-    def _apply(self, frame: Frame, events: Sequence[Event], now: float) -> Signal:
+    def _apply(self, events: Sequence[Event], now: float) -> Signal:
         signal = Signal.KEEPALIVE
         for event in events:
             signal = max(signal, self.turn.apply(event, now))
-            if type(event) is ProviderFault and event.raises and frame.fault is None:
-                self._fault_frame = frame.raw
         return signal
 
     def _hold(self, frame: Frame, now: float) -> None:
@@ -355,9 +352,6 @@ class Session:
         self.close()
         notice = BlockNotice(self.turn_id, verdict, self._policy.handoff)
         body = self._decoder.block_body(notice)
-        if verdict.reason is Reason.UPSTREAM_ERROR and self._fault_frame is not None:
-            # The provider's own error says more than ours, and it alone makes the client raise.
-            return [Block(verdict, self._fault_frame, body)]
         quiet = self._policy.on_block is OnBlock.NOTICE
         stream = self._decoder.block_notice(notice) if quiet else self._decoder.block_event(notice)
         return [Block(verdict, stream, body)]

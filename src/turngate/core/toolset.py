@@ -22,8 +22,10 @@ class SchemaDialect(enum.StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Tool:
-    """One declared tool. `schema` is its parsed declaration, None where the request gives none (built-in client tools,
-    functions without parameters).
+    """One declared tool.
+
+    `schema` is its parsed declaration, None where the request gives none: built-in client tools, functions without
+    parameters.
     """
 
     name: str

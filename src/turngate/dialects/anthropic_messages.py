@@ -199,9 +199,9 @@ class MessagesDecoder:
             return KEEP_ALIVE
         reading = read_lenient(data)
         if reading is None or not isinstance(reading.value, dict):
-            suspect = may_carry(data, self.carriers) or (reading is not None and reading.too_deep)
             if name == "error":
-                return (ProviderFault("error", raises=not suspect),)
+                return (ProviderFault("error"),)
+            suspect = may_carry(data, self.carriers) or (reading is not None and reading.too_deep)
             return (Defect(Code.INVALID_EVENT, "data that is no JSON object", may_carry_call=suspect),)
         value = reading.value
         events: list[Event] = []
@@ -216,17 +216,14 @@ class MessagesDecoder:
         events += _twins("event", value)
         if not self._streamed:
             return [*events, *self._body(value, data)]
-        return [*events, *self._named(value, data, name, doubtful=may_hold(events))]
+        return [*events, *self._named(value, data, name)]
 
-    def _named(
-        self, value: Mapping[str, Any], data: bytes, name: str | None, *, doubtful: bool
-    ) -> list[Event]:
+    def _named(self, value: Mapping[str, Any], data: bytes, name: str | None) -> list[Event]:
         """The event by its type, and the finding that its SSE name says otherwise."""
         said = value.get("type")
         kind = said if isinstance(said, str) else name or ""
         if kind == "error":
-            # Clients raise by the name alone; the frame itself may be shown only if no reader sees more in it.
-            events: list[Event] = [ProviderFault(_fault(value), raises=name == said and not doubtful)]
+            events: list[Event] = [ProviderFault(_fault(value))]
         else:
             events = list(self._event(kind, value, data))
         if said == name:
@@ -260,7 +257,7 @@ class MessagesDecoder:
 
     def _body(self, value: Mapping[str, Any], data: bytes) -> list[Event]:
         if value.get("type") == "error":
-            return [ProviderFault(_fault(value), raises=False)]
+            return [ProviderFault(_fault(value))]
         return self._message(value, raw_inputs(data, streamed=False), data)
 
     def _message_start(self, value: Mapping[str, Any], data: bytes) -> list[Event]:

@@ -233,7 +233,7 @@ class ChatDecoder:
                 Defect(Code.INVALID_CHUNK, "a chunk without a list of choices", may_carry_call=suspect)
             )
         if fault is not None:
-            events.append(ProviderFault(fault, raises=bool(chunk.get("error")) and not _may_call(events)))
+            events.append(ProviderFault(fault))
         self._plain = self._choices == {0} and not self._finished
         return events or [Prose(trailer=True)]
 
@@ -444,15 +444,6 @@ def _twins(path: str, value: Any) -> list[Event]:
     if twin is None:
         return []
     return [Defect(Code.UNSUPPORTED_EVENT, f"a key that some clients read as {twin!r}", path)]
-
-
-def _may_call(events: Sequence[Event]) -> bool:
-    """Whether somebody could read a call out of the frame that these events came from."""
-    return any(
-        isinstance(event, SlotOpened | SlotIdentified | Fragment)
-        or (isinstance(event, Defect) and event.may_carry_call)
-        for event in events
-    )
 
 
 def _stray_calls(path: str, value: Mapping[str, Any], *places: str) -> list[Event]:

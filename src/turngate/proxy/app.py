@@ -159,7 +159,11 @@ class Gate:
             await self._answer_unclaimed(response, reply, route, kind)
             return
         coding = content_coding(response.headers)
-        if coding not in ("", "identity"):
+        failed = not 200 <= response.status < 300
+        if failed and (coding not in ("", "identity") or kind not in (SSE, JSON)):
+            # No client looks for a turn behind an error status.
+            await passthrough.pass_on(response, reply)
+        elif coding not in ("", "identity"):
             response.abort()
             message = (
                 f"The upstream answered with content coding {coding[:32]!r} where identity was asked for."
@@ -167,9 +171,6 @@ class Gate:
             await self._refuse(reply, 400, Code.CONTENT_CODING, message, turn.dialect)
         elif kind in (SSE, JSON):
             await turn.run(response, reply, streamed=streamed)
-        elif response.status < 200 or response.status >= 300:
-            # No client looks for a turn behind an error status.
-            await passthrough.pass_on(response, reply)
         else:
             response.abort()
             message = f"The upstream answered with media type {kind[:64]!r}, which cannot be judged."
