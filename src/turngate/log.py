@@ -6,11 +6,13 @@ neither forge a line nor drive a terminal.
 
 from __future__ import annotations
 
+import json
 import logging
 import sys
 from collections.abc import MutableMapping
 from typing import Any
 
+import msgspec
 import structlog
 
 from turngate.config.model import LogConfig, LogFormat
@@ -25,7 +27,7 @@ _CONTROLS_IN_TRACEBACK = {code: text for code, text in _CONTROLS.items() if code
 
 def _escaped(value: Any) -> Any:
     if isinstance(value, str):
-        return value.translate(_CONTROLS)
+        return value if value.isprintable() else value.translate(_CONTROLS)
     if isinstance(value, list | tuple):
         return [_escaped(each) for each in value]
     return value
@@ -39,6 +41,14 @@ def escape_controls(_logger: Any, _name: str, line: MutableMapping[str, Any]) ->
     return line
 
 
+def _json_line(line: Any, **_options: Any) -> str:
+    """One line of JSON; a field of some other type, or half a surrogate pair, is spelt as Python does."""
+    try:
+        return msgspec.json.encode(line).decode()
+    except (TypeError, ValueError):
+        return json.dumps(line, default=repr)
+
+
 def configure(config: LogConfig) -> None:
     """Send all logging through one pipeline, in the configured format and from the configured level on."""
     level = logging.getLevelNamesMapping()[config.level.upper()]
@@ -47,7 +57,7 @@ def configure(config: LogConfig) -> None:
         structlog.processors.TimeStamper(fmt="iso", utc=True),
     ]
     renderer: structlog.typing.Processor = (
-        structlog.processors.JSONRenderer()
+        structlog.processors.JSONRenderer(serializer=_json_line)
         if config.format is LogFormat.JSON
         else structlog.dev.ConsoleRenderer(
             colors=sys.stderr.isatty(), exception_formatter=structlog.dev.plain_traceback
@@ -61,7 +71,7 @@ def configure(config: LogConfig) -> None:
     structlog.configure(
         processors=[*shared, *last],
         wrapper_class=structlog.make_filtering_bound_logger(level),
-        logger_factory=structlog.PrintLoggerFactory(sys.stderr),
+        logger_factory=structlog.WriteLoggerFactory(sys.stderr),
         cache_logger_on_first_use=True,
     )
     handler = logging.StreamHandler(sys.stderr)

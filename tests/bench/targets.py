@@ -86,6 +86,9 @@ listen = "127.0.0.1:$port"
 [ledger]
 url = "sqlite:///$directory/ledger.db"
 
+[log]
+format = "json"
+
 [upstreams.provider]
 base_url = "http://127.0.0.1:$provider_port"
 preset = "strict"
