@@ -158,7 +158,7 @@ def test_a_cut_reply_shows_no_call(
 
 @pytest.mark.parametrize("on_block", ["error", "notice"])
 @pytest.mark.parametrize(("dialect", "way"), STREAMED)
-def test_a_providers_own_error_reaches_the_sdk_without_the_call(
+def test_a_providers_error_behind_a_held_call_is_told_like_any_block(
     tmp_path: Path, run: Run, dialect: str, way: str, on_block: str
 ) -> None:
     async def main() -> None:
@@ -166,7 +166,11 @@ def test_a_providers_own_error_reaches_the_sdk_without_the_call(
         async with staged(tmp_path, dialect, on_block=on_block) as stage:
             stage.provider.parts = stream(wire.text(), wire.calls([Call()]), wire.fault)
             seen = await ask(dialect, way, stage.gate, Seen())
-            assert seen.message == "overloaded"
+            if on_block == "error":
+                told(stage, seen, Reason.UPSTREAM_ERROR, "upstream_error")
+            else:
+                assert seen.error is None
+                assert "turngate did not release this turn" in seen.text
             assert seen.calls == []
             assert stage.provider.requests == 1
             await recorded(stage, Reason.UPSTREAM_ERROR)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 GOOD = '{"to": "Ann"}'
 TEXT = "One moment."
@@ -32,7 +32,11 @@ def _halves(text: str) -> tuple[str, str]:
 class Chat:
     """OpenAI's chunks."""
 
-    endings = {"calls": "tool_calls", "limit": "length", "refused": "content_filter"}
+    endings: ClassVar[dict[str, str]] = {
+        "calls": "tool_calls",
+        "limit": "length",
+        "refused": "content_filter",
+    }
     done = b"data: [DONE]\n\n"
     fault = sse({"error": {"message": "overloaded", "type": "server_error", "param": None, "code": None}})
 
@@ -80,7 +84,11 @@ class Chat:
 class MistralWire(Chat):
     """The same chunks with whole calls, mostly without an index; no filter reason that a call could end with."""
 
-    endings = {"calls": "tool_calls", "limit": "length", "refused": "content_filter"}
+    endings: ClassVar[dict[str, str]] = {
+        "calls": "tool_calls",
+        "limit": "length",
+        "refused": "content_filter",
+    }
 
     def calls(self, calls: Sequence[Call], choice: int = 0) -> bytes:
         entries = [{"id": c.id, "function": {"name": c.name, "arguments": c.arguments}} for c in calls]
@@ -90,7 +98,7 @@ class MistralWire(Chat):
 class Messages:
     """Anthropic's events."""
 
-    endings = {"calls": "tool_use", "limit": "max_tokens", "refused": "refusal"}
+    endings: ClassVar[dict[str, str]] = {"calls": "tool_use", "limit": "max_tokens", "refused": "refusal"}
     done = sse({"type": "message_stop"}, "message_stop")
     fault = sse({"type": "error", "error": {"type": "overloaded_error", "message": "overloaded"}}, "error")
 
@@ -124,7 +132,7 @@ class Messages:
             pieces.append(self.event("content_block_stop", index=index))
         return b"".join(pieces)
 
-    def finish(self, ending: str = "calls", choice: int = 0) -> bytes:
+    def finish(self, ending: str = "calls") -> bytes:
         delta = {"stop_reason": self.endings[ending], "stop_sequence": None}
         return self.event("message_delta", delta=delta, usage={"output_tokens": 1})
 
