@@ -206,7 +206,7 @@ def test_a_shutdown_in_the_middle_of_a_hold_tells_the_sdk(
             if way == "json":
                 # A document is judged at its end; until then the turn is only under way.
                 async def stop_early(peer: Peer) -> None:
-                    while not stage.world.gate.stop_all():
+                    while not stage.world.gate.stop_all():  # noqa: ASYNC110
                         await asyncio.sleep(0)
                     await peer.hold()
 
