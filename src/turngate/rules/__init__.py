@@ -19,6 +19,7 @@ from turngate.core.turn import Turn
 from turngate.core.verdict import has_tools
 from turngate.rules import calls
 from turngate.rules.arguments import ArgumentJudge
+from turngate.schema import Vocabulary
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +40,7 @@ class Judgement:
     traits: Traits
     limits: Limits = field(default_factory=Limits)
     pinned: Mapping[str, Any] = field(default_factory=dict)
+    vocabulary: Vocabulary = Vocabulary.FULL
     checks: dict[SlotKey, CallCheck] = field(default_factory=dict)
 
     def __call__(self, turn: Turn) -> Sequence[Finding]:
@@ -54,7 +56,7 @@ class Judgement:
             ),
             *calls.forbidden_provider_tools(turn, self.tools),
         ]
-        judge = ArgumentJudge(self.tools, self.limits, self.pinned)
+        judge = ArgumentJudge(self.tools, self.limits, self.pinned, self.vocabulary)
         for slot in turn.agent_calls:
             findings, self.checks[slot.key] = judge.check(slot)
             found += findings

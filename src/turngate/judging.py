@@ -1,0 +1,212 @@
+"""The gate's verdict on a recorded reply, without a network: the very session that the proxy drives, driven at once.
+
+    judged = judge(request, reply, dialect="openai_chat")
+    if judged.executable:
+        for call in judged.calls:
+            run(call.name, call.arguments)
+
+Recorded bytes have no timing: nothing stalls, no grace runs, and the end of the bytes is the end of the stream.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import msgspec
+
+from turngate.core.action import Action, Decide
+from turngate.core.body import BodyFramer
+from turngate.core.event import CallKind
+from turngate.core.finding import Code, Finding
+from turngate.core.json_text import JsonFault, JsonObject, read_object
+from turngate.core.policy import TurnPolicy
+from turngate.core.session import Session
+from turngate.core.slot import Slot
+from turngate.core.sse import SSEFramer
+from turngate.core.toolset import Toolset
+from turngate.core.verdict import Outcome, Reason, Verdict
+from turngate.dialects import DIALECTS, dialect_named
+from turngate.dialects.base import Dialect
+from turngate.errors import ConfigError
+from turngate.presets import PRESETS, preset_named
+from turngate.rules import Judgement, Traits
+from turngate.schema import Vocabulary
+
+Framing = Literal["auto", "sse", "json"]
+
+
+@dataclass(frozen=True, slots=True)
+class JudgedCall:
+    """One call for the agent, as the turn brought it."""
+
+    choice: int
+    slot: str
+    id: str | None
+    name: str | None
+    kind: CallKind
+    arguments_text: str
+    """Exactly as received; for a custom tool its free text."""
+    arguments: JsonObject | None
+    """As strict JSON reads them; None where they are none, or free text."""
+    terminal: bool
+    """Whether the provider ended the call."""
+
+
+@dataclass(frozen=True, slots=True)
+class JudgedTurn:
+    """What the gate would have done with the reply."""
+
+    verdict: Verdict
+    calls: tuple[JudgedCall, ...]
+    """Every call for the agent, also of a blocked turn: look at `executable` first."""
+    response_id: str | None = None
+
+    @property
+    def executable(self) -> bool:
+        """Whether the turn's calls may be handed on: all of them or none."""
+        return self.verdict.outcome is Outcome.RELEASED
+
+    @property
+    def outcome(self) -> Outcome:
+        """`released`, `blocked`, or `passed` where no call for the agent was in it."""
+        return self.verdict.outcome
+
+    @property
+    def reason(self) -> Reason:
+        """Why."""
+        return self.verdict.reason
+
+    @property
+    def codes(self) -> tuple[Code, ...]:
+        """The distinct codes of the errors."""
+        return self.verdict.codes
+
+    @property
+    def findings(self) -> tuple[Finding, ...]:
+        """Everything that was found, warnings too."""
+        return self.verdict.findings
+
+
+def judge(
+    request: bytes | Mapping[str, Any],
+    frames: bytes | Iterable[bytes],
+    *,
+    dialect: str,
+    preset: str = "strict",
+    framing: Framing = "auto",
+    complete: bool = True,
+    policy: TurnPolicy | None = None,
+    pinned: Mapping[str, Any] | None = None,
+    vocabulary: Vocabulary = Vocabulary.FULL,
+) -> JudgedTurn:
+    """Judge one reply to `request` as the proxy would.
+
+    `request` is the request's body, as sent or parsed; it declares the tools. `frames` are the reply's bytes, whole or in any
+    pieces. `complete=False` says that the connection broke at their end. `preset` names the tolerated quirks, and a `policy`
+    replaces it. Raises `ConfigError` for an unknown dialect or preset; whatever the bytes hold is in the verdict.
+    """
+    chosen = find_dialect(dialect)
+    body = request if isinstance(request, bytes) else msgspec.json.encode(request)
+    return judge_reply(
+        chosen,
+        chosen.toolset(body),
+        [frames] if isinstance(frames, bytes) else list(frames),
+        policy=policy or policy_of(preset),
+        framing=framing,
+        complete=complete,
+        pinned=pinned,
+        vocabulary=vocabulary,
+    )
+
+
+def find_dialect(name: str) -> Dialect:
+    """The dialect of that name."""
+    found = dialect_named(name)
+    if found is None:
+        known = ", ".join(dialect.name for dialect in DIALECTS)
+        raise ConfigError(f"there is no dialect {name!r}; there are {known}")
+    return found
+
+
+def policy_of(preset: str) -> TurnPolicy:
+    """The policy of an upstream with that preset."""
+    found = preset_named(preset)
+    if found is None:
+        known = ", ".join(each.name for each in PRESETS)
+        raise ConfigError(f"there is no preset {preset!r}; there are {known}")
+    return TurnPolicy(accept=frozenset(found.accept))
+
+
+def is_streamed(pieces: Sequence[bytes], framing: Framing = "auto") -> bool:
+    """Whether a reply is an event stream; a body of JSON begins with a bracket, and no line of a stream does."""
+    if framing != "auto":
+        return framing == "sse"
+    start = next((piece.lstrip() for piece in pieces if piece.strip()), b"")
+    return not start.removeprefix(b"\xef\xbb\xbf").lstrip().startswith((b"{", b"["))
+
+
+@dataclass(frozen=True, slots=True)
+class _Receipt:
+    """Nothing is recorded here, so nothing can refuse the release."""
+
+    turn_id: str
+
+
+def judge_reply(
+    dialect: Dialect,
+    tools: Toolset,
+    pieces: Sequence[bytes],
+    *,
+    policy: TurnPolicy,
+    framing: Framing = "auto",
+    complete: bool = True,
+    pinned: Mapping[str, Any] | None = None,
+    vocabulary: Vocabulary = Vocabulary.FULL,
+) -> JudgedTurn:
+    """Judge one reply against tools that are known already."""
+    streamed = is_streamed(pieces, framing)
+    decoder = dialect.decoder(tools, policy, streamed=streamed)
+    limit = policy.limits.frame_bytes
+    session = Session(
+        "recorded",
+        framer=SSEFramer(limit) if streamed else BodyFramer(limit),
+        decoder=decoder,
+        judge=Judgement(
+            tools,
+            Traits(decoder.sentinel_optional, dialect.named_choice_ends_naturally),
+            policy.limits,
+            pinned or {},
+            vocabulary,
+        ),
+        policy=policy,
+    )
+    actions: list[Action] = []
+    for piece in pieces:
+        actions += session.receive_data(piece, 0.0)
+    actions += session.receive_eof(0.0, clean=complete, how="complete" if complete else "reset")
+    if any(isinstance(action, Decide) for action in actions):
+        session.release(_Receipt(session.turn_id))
+    session.close()
+    if session.verdict is None:
+        raise AssertionError("a session that has ended has a verdict")
+    calls = tuple(_call(slot, policy.limits.json_depth) for slot in session.turn.agent_calls)
+    return JudgedTurn(session.verdict, calls, session.turn.response_id)
+
+
+def _call(slot: Slot, depth: int) -> JudgedCall:
+    text = slot.arguments
+    value: JsonObject | JsonFault | None = None
+    if slot.kind is not CallKind.CUSTOM:
+        value = read_object(text, max_depth=depth) if text else {}
+    return JudgedCall(
+        slot.choice,
+        "/".join(str(part) for part in slot.key),
+        slot.call_id,
+        slot.name,
+        slot.kind,
+        text,
+        None if isinstance(value, JsonFault) else value,
+        slot.terminal is not None,
+    )
