@@ -38,7 +38,7 @@ def block(text: str, *, input_: Any = None) -> list[Any]:
 
 def message(text: str) -> list[Any]:
     """A whole Messages stream around the block."""
-    opened = {
+    opened: dict[str, Any] = {
         "id": "msg_1", "type": "message", "role": "assistant", "model": "m", "content": [], "stop_reason": None,
         "stop_sequence": None, "usage": {"input_tokens": 1, "output_tokens": 1},
     }  # fmt: skip
