@@ -29,7 +29,7 @@ corpus: $(VENV)/test.stamp  ## The recorded corpus through the real proxy, as a 
 	$(BIN)/python -m tests.corpus.table
 
 soak: $(VENV)/test.stamp  ## The long forms of the fuzz, crash and memory tests.
-	TURNGATE_SOAK=1 $(BIN)/pytest -n 2 --dist loadfile tests/soak tests/ledger tests/core
+	TURNGATE_SOAK=1 $(BIN)/pytest -n 2 --dist loadfile tests/soak tests/ledger tests/core tests/corpus
 
 lock:  ## Pin again what pyproject.toml asks for.
 	uv pip compile -q --universal --python-version 3.11 --generate-hashes --no-annotate --no-header --no-emit-index-url \

@@ -133,7 +133,7 @@ def test_the_environment_names_the_ledger(path: Path) -> None:
 
 def test_a_program_can_say_where_its_ledger_is(path: Path) -> None:
     program = click.Group("program", commands={"ledger": ledger})
-    program.context_settings["default_map"] = {"ledger": {"list": {"url": lambda: f"sqlite:///{path}"}}}
+    program.context_settings["default_map"] = {"ledger": {"verify": {"url": lambda: f"sqlite:///{path}"}}}
     assert CliRunner().invoke(program, ["ledger", "verify"]).exit_code == 0
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import warnings
 from collections.abc import Iterator
 from typing import Any
 
@@ -16,9 +17,10 @@ Call = tuple[str | None, str | None, str]
 def calls_seen(dialect: str, body: bytes) -> list[Call] | None:
     """Id, name and raw arguments of every call that the SDK's helper accumulates; None if it raises."""
     try:
-        if dialect == "anthropic_messages":
-            return list(_messages(body))
-        return list(_chat(body))
+        with warnings.catch_warnings():
+            # A word that its models do not know makes the SDK warn, not fail.
+            warnings.filterwarnings("ignore", "Pydantic serializer warnings", UserWarning)
+            return list(_messages(body) if dialect == "anthropic_messages" else _chat(body))
     except Exception:  # noqa: BLE001 -- whatever an SDK raises, it hands out no call
         return None
 

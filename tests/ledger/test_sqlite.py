@@ -25,7 +25,7 @@ from turngate.ledger.sqlite import SQLiteLedger
 from turngate.ledger.store import LedgerCounters, Receipt, Refusal
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
+    from collections.abc import AsyncIterator, Callable
     from pathlib import Path
 
 pytestmark = pytest.mark.anyio
@@ -382,12 +382,24 @@ async def test_a_release_given_up_while_still_queued_is_never_written_as_release
     assert payloads == [("withdrawn", "blocked")]
 
 
+async def when_free(change: Callable[[], object]) -> None:
+    """Change the writer's connection in a moment when the writer does not use it."""
+    while True:
+        try:
+            change()
+        except apsw.ThreadingViolationError:
+            await asyncio.sleep(0.01)
+        else:
+            return
+
+
 async def test_what_nobody_waits_for_is_dropped_and_counted_when_the_queue_is_full(path: Path) -> None:
     let_go = threading.Event()
     async with running(path, queue_limit=10) as ledger:
         hooked(ledger).set_commit_hook(lambda: not let_go.wait(30))
         ledger.submit(passed())
-        await asyncio.sleep(0.1)
+        while len(ledger._queue):  # noqa: ASYNC110 -- the queue is the writer thread's; it has no event to wait for
+            await asyncio.sleep(0.01)
         for _ in range(25):
             ledger.submit(passed())
         assert ledger.counters.dropped == 15
@@ -402,7 +414,7 @@ async def test_a_commit_that_fails_releases_nothing_and_is_counted(path: Path) -
         ledger.submit(passed())
         with pytest.raises(LedgerUnavailableError):
             await ledger.release(released())
-        connection.set_commit_hook(None)
+        await when_free(lambda: connection.set_commit_hook(None))
         assert isinstance(await ledger.release(released()), Receipt)
     assert ledger.counters.failed >= 1
     assert sql(path, "SELECT count(*) FROM turns WHERE outcome = 'released'") == [(1,)]
@@ -474,7 +486,7 @@ async def test_a_full_database_stops_releases_and_loses_none(path: Path) -> None
         connection = hooked(ledger)
         connection.pragma("max_page_count", connection.pragma("page_count") + 30)
         count = await fill_until_unavailable(ledger)
-        connection.pragma("max_page_count", 1_000_000)
+        await when_free(lambda: connection.pragma("max_page_count", 1_000_000))
         assert isinstance(await ledger.release(released()), Receipt)
     assert sql(path, "SELECT count(*) FROM turns WHERE outcome = 'released'") == [(count + 1,)]
     assert sound(path)

@@ -27,7 +27,7 @@ from turngate.ledger.location import sqlite_path
 from turngate.ledger.reader import LedgerReader, TurnFilter
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
 
 _UNPRINTABLE = re.compile(r"[\x00-\x1f\x7f-\x9f\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff\ud800-\udfff]")
 """Controls, and the invisible and direction-changing characters that make one text look like another."""
