@@ -21,6 +21,8 @@ LAZY: dict[str, tuple[str, str]] = {
     "demo": ("turngate.cli.demo:demo", "Ask a bundled provider, directly and through the gate, and compare."),
     "explain": ("turngate.cli.explain:explain", "Explain how turngate decides."),
     "ledger": ("turngate.cli.ledger:ledger", "Read, verify and export the ledger."),
+    "replay": ("turngate.cli.replay:replay", "Reassemble recorded deltas, without a network."),
+    "validate": ("turngate.cli.validate:validate", "Judge recorded streams, without a network."),
 }
 """Commands that live in a module of their own, each with its line in the overview."""
 
