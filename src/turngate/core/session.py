@@ -119,7 +119,6 @@ class Session:
         self.verdict: Verdict | None = None
         self._policy = policy
         self._observing = policy.mode is Mode.OBSERVE
-        self._observing = policy.mode is Mode.OBSERVE
         self._framer = framer
         self._decoder = decoder
         self._judge = judge
