@@ -97,6 +97,7 @@ def judge(
     preset: str = "strict",
     framing: Framing = "auto",
     complete: bool = True,
+    cancelled: bool = False,
     policy: TurnPolicy | None = None,
     pinned: Mapping[str, Any] | None = None,
     vocabulary: Vocabulary = Vocabulary.FULL,
@@ -104,7 +105,7 @@ def judge(
     """Judge one reply to `request` as the proxy would.
 
     `request` is the request's body, as sent or parsed; it declares the tools. `frames` are the reply's bytes, whole or in any
-    pieces. `complete=False` says that the connection broke at their end. `preset` names the tolerated quirks, and a `policy`
+    pieces. `complete=False` says that the connection broke at their end, `cancelled=True` that the client left there. `preset` names the tolerated quirks, and a `policy`
     replaces it. Raises `ConfigError` for an unknown dialect or preset; whatever the bytes hold is in the verdict.
     """
     chosen = find_dialect(dialect)
@@ -116,6 +117,7 @@ def judge(
         policy=policy or policy_of(preset),
         framing=framing,
         complete=complete,
+        cancelled=cancelled,
         pinned=pinned,
         vocabulary=vocabulary,
     )
@@ -162,6 +164,7 @@ def judge_reply(
     policy: TurnPolicy,
     framing: Framing = "auto",
     complete: bool = True,
+    cancelled: bool = False,
     pinned: Mapping[str, Any] | None = None,
     vocabulary: Vocabulary = Vocabulary.FULL,
 ) -> JudgedTurn:
@@ -185,6 +188,8 @@ def judge_reply(
     actions: list[Action] = []
     for piece in pieces:
         actions += session.receive_data(piece, 0.0)
+    if cancelled:
+        session.abandon(0.0)
     actions += session.receive_eof(0.0, clean=complete, how="complete" if complete else "reset")
     if any(isinstance(action, Decide) for action in actions):
         session.release(_Receipt(session.turn_id))

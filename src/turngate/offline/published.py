@@ -24,8 +24,10 @@ PROFILES = ("openai", "mistral", "anthropic")
 _BLOCKS = "content-block"
 
 
-def check(document: Mapping[str, Any], vocabulary: Vocabulary = Vocabulary.CONSERVATIVE) -> Report:
+def check(document: Any, vocabulary: Vocabulary = Vocabulary.CONSERVATIVE) -> Report:
     """Judge one document of a published profile."""
+    if not isinstance(document, dict):
+        return invalid(Code.INVALID_DOCUMENT, "the document is no object")
     profile = document.get("profile")
     if not isinstance(profile, str) or profile not in PROFILES:
         return invalid(Code.UNKNOWN_PROFILE, "profile is none that is known", "$.profile")
