@@ -156,6 +156,28 @@ class _Receipt:
     turn_id: str
 
 
+def open_session(
+    dialect: Dialect,
+    tools: Toolset,
+    policy: TurnPolicy,
+    *,
+    streamed: bool,
+    pinned: Mapping[str, Any],
+    vocabulary: Vocabulary,
+) -> Session:
+    """The proxy's session for one reply that was recorded."""
+    decoder = dialect.decoder(tools, policy, streamed=streamed)
+    limit = policy.limits.frame_bytes
+    traits = Traits(decoder.sentinel_optional, dialect.named_choice_ends_naturally)
+    return Session(
+        "recorded",
+        framer=SSEFramer(limit) if streamed else BodyFramer(limit),
+        decoder=decoder,
+        judge=Judgement(tools, traits, policy.limits, pinned, vocabulary),
+        policy=policy,
+    )
+
+
 def judge_reply(
     dialect: Dialect,
     tools: Toolset,
@@ -169,21 +191,13 @@ def judge_reply(
     vocabulary: Vocabulary = Vocabulary.FULL,
 ) -> JudgedTurn:
     """Judge one reply against tools that are known already."""
-    streamed = is_streamed(pieces, framing)
-    decoder = dialect.decoder(tools, policy, streamed=streamed)
-    limit = policy.limits.frame_bytes
-    session = Session(
-        "recorded",
-        framer=SSEFramer(limit) if streamed else BodyFramer(limit),
-        decoder=decoder,
-        judge=Judgement(
-            tools,
-            Traits(decoder.sentinel_optional, dialect.named_choice_ends_naturally),
-            policy.limits,
-            pinned or {},
-            vocabulary,
-        ),
-        policy=policy,
+    session = open_session(
+        dialect,
+        tools,
+        policy,
+        streamed=is_streamed(pieces, framing),
+        pinned=pinned or {},
+        vocabulary=vocabulary,
     )
     actions: list[Action] = []
     for piece in pieces:
