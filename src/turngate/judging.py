@@ -17,14 +17,12 @@ from typing import Any, Literal
 import msgspec
 
 from turngate.core.action import Action, Decide
-from turngate.core.body import BodyFramer
 from turngate.core.event import CallKind
 from turngate.core.finding import Code, Finding
 from turngate.core.json_text import JsonFault, JsonObject, read_object
 from turngate.core.policy import TurnPolicy
 from turngate.core.session import Session
 from turngate.core.slot import Slot
-from turngate.core.sse import SSEFramer
 from turngate.core.toolset import Toolset
 from turngate.core.verdict import Outcome, Reason, Verdict
 from turngate.dialects import DIALECTS, dialect_named
@@ -167,11 +165,11 @@ def open_session(
 ) -> Session:
     """The proxy's session for one reply that was recorded."""
     decoder = dialect.decoder(tools, policy, streamed=streamed)
-    limit = policy.limits.frame_bytes
-    traits = Traits(decoder.sentinel_optional, dialect.named_choice_ends_naturally)
+    framing = next(each for each in dialect.framings if each.streamed is streamed)
+    traits = Traits(decoder.sentinel_optional, dialect.named_choice_ends_naturally, dialect.ids_optional)
     return Session(
         "recorded",
-        framer=SSEFramer(limit) if streamed else BodyFramer(limit),
+        framer=framing.framer(policy.limits.frame_bytes),
         decoder=decoder,
         judge=Judgement(tools, traits, policy.limits, pinned, vocabulary),
         policy=policy,

@@ -13,7 +13,6 @@ from urllib.parse import parse_qs, urlsplit
 
 from turngate.config import load_config
 from turngate.core.action import Action, Block, Decide, Forward, Release
-from turngate.core.body import BodyFramer
 from turngate.core.frame import Frame
 from turngate.core.policy import TurnPolicy
 from turngate.core.session import Session
@@ -63,11 +62,13 @@ def judge(
     policy = TurnPolicy(accept=frozenset(chosen.accept))
     tools: Toolset = dialect.toolset(request)
     decoder = dialect.decoder(tools, policy, streamed=streamed)
+    framing = next(each for each in dialect.framings if each.streamed is streamed)
+    traits = Traits(decoder.sentinel_optional, dialect.named_choice_ends_naturally, dialect.ids_optional)
     session = Session(
         "turn",
-        framer=SSEFramer(policy.limits.frame_bytes) if streamed else BodyFramer(policy.limits.frame_bytes),
+        framer=framing.framer(policy.limits.frame_bytes),
         decoder=decoder,
-        judge=Judgement(tools, Traits(decoder.sentinel_optional, dialect.named_choice_ends_naturally)),
+        judge=Judgement(tools, traits),
         policy=policy,
     )
     sent: list[bytes] = []

@@ -8,11 +8,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from turngate.core.action import Action, Block, Decide, Forward, Release
-from turngate.core.body import BodyFramer
 from turngate.core.event import CallKind, RunsOn
 from turngate.core.policy import TurnPolicy
 from turngate.core.session import Session
-from turngate.core.sse import SSEFramer
 from turngate.core.toolset import Tool, Toolset
 from turngate.core.turn import Turn
 from turngate.core.verdict import Verdict
@@ -155,8 +153,9 @@ def judge(
     wire = dialect_named(dialect)
     assert wire is not None
     decoder = wire.decoder(tools, policy, streamed=streamed)
-    traits = Traits(decoder.sentinel_optional, wire.named_choice_ends_naturally)
-    framer = SSEFramer(1 << 20) if streamed else BodyFramer(1 << 20)
+    traits = Traits(decoder.sentinel_optional, wire.named_choice_ends_naturally, wire.ids_optional)
+    framing = next(each for each in wire.framings if each.streamed is streamed)
+    framer = framing.framer(1 << 20)
     session = Session("t1", framer=framer, decoder=decoder, judge=Judgement(tools, traits), policy=policy)
     sent = {Forward: b"", Release: b"", Block: b""}
 

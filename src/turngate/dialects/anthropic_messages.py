@@ -46,6 +46,7 @@ from turngate.core.event import (
 )
 from turngate.core.finding import Code
 from turngate.core.frame import Frame
+from turngate.core.framing import Framing
 from turngate.core.json_text import read_lenient
 from turngate.core.policy import KeepAliveForm, TurnPolicy
 from turngate.core.session import Decoder
@@ -55,6 +56,7 @@ from turngate.dialects.anthropic_json import is_ping, raw_input, raw_inputs, tex
 from turngate.dialects.anthropic_request import read_toolset
 from turngate.dialects.base import (
     KEEP_ALIVE,
+    SSE_OR_BODY,
     blank_or_comment,
     blank_to_none,
     case_twin,
@@ -108,7 +110,9 @@ class AnthropicMessages:
     """The dialect."""
 
     name: ClassVar[str] = "anthropic_messages"
+    framings: ClassVar[tuple[Framing, ...]] = SSE_OR_BODY
     named_choice_ends_naturally: ClassVar[bool] = False
+    ids_optional: ClassVar[bool] = False
 
     def claims(self, method: str, path: str) -> bool:
         """`POST .../messages`, wherever a server mounts it, and Google's spelling of the same."""

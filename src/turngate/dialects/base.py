@@ -28,11 +28,15 @@ from turngate.core.event import (
 )
 from turngate.core.finding import Code
 from turngate.core.frame import Frame, FrameFault
+from turngate.core.framing import BODY, SSE, Framing
 from turngate.core.policy import KeepAliveForm, TurnPolicy
 from turngate.core.session import Decoder
 from turngate.core.toolset import Toolset
 
 KEEP_ALIVE: tuple[Event, ...] = (KeepAlive(),)
+
+SSE_OR_BODY: tuple[Framing, ...] = (SSE, BODY)
+"""What the replies of most dialects come in."""
 
 encode = msgspec.json.Encoder().encode
 
@@ -44,8 +48,12 @@ class Dialect(Protocol):
     """One wire format. Stateless."""
 
     name: ClassVar[str]
+    framings: ClassVar[tuple[Framing, ...]]
+    """How its replies are framed, by media type. A reply of any other media type cannot be judged."""
     named_choice_ends_naturally: ClassVar[bool]
     """Whether a request that forces one tool by name legally ends with the natural reason."""
+    ids_optional: ClassVar[bool]
+    """Whether the format has calls without an id."""
 
     def claims(self, method: str, path: str) -> bool:
         """Whether a request to this path, as sent to the upstream, gets a reply in this format. Never looks at a body."""
@@ -56,7 +64,7 @@ class Dialect(Protocol):
         ...
 
     def decoder(self, tools: Toolset, policy: TurnPolicy, *, streamed: bool) -> Decoder:
-        """A fresh decoder for one reply: of an SSE stream, or of one JSON body."""
+        """A fresh decoder for one reply: of a stream, or of one JSON body."""
         ...
 
     def error_body(self, message: str, details: Mapping[str, object]) -> bytes:

@@ -40,6 +40,7 @@ from turngate.core.event import (
 )
 from turngate.core.finding import Code
 from turngate.core.frame import Frame, FrameFault
+from turngate.core.framing import Framing
 from turngate.core.json_text import read_lenient
 from turngate.core.policy import Quirk, TurnPolicy
 from turngate.core.session import Decoder
@@ -47,6 +48,7 @@ from turngate.core.toolset import Tool, Toolset, collect
 from turngate.core.verdict import BlockNotice
 from turngate.dialects.base import (
     KEEP_ALIVE,
+    SSE_OR_BODY,
     blank_or_comment,
     blank_to_none,
     case_twin,
@@ -100,7 +102,9 @@ class OpenAIChat:
     """The dialect."""
 
     name: ClassVar[str] = "openai_chat"
+    framings: ClassVar[tuple[Framing, ...]] = SSE_OR_BODY
     named_choice_ends_naturally: ClassVar[bool] = True
+    ids_optional: ClassVar[bool] = False
 
     def claims(self, method: str, path: str) -> bool:
         """`POST .../chat/completions`, wherever a server mounts it."""

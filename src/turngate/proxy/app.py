@@ -19,6 +19,7 @@ from starlette.types import ASGIApp
 
 from turngate.config import Config, UpstreamConfig
 from turngate.core.finding import Code, Finding
+from turngate.core.framing import framing_for
 from turngate.core.verdict import Outcome, Reason
 from turngate.dialects import dialect_for
 from turngate.dialects.base import Dialect
@@ -29,7 +30,7 @@ from turngate.proxy import passthrough
 from turngate.proxy.front import front_of, request_target
 from turngate.proxy.headers import content_coding, media_type, request_headers, response_headers
 from turngate.proxy.passthrough import PassCounters
-from turngate.proxy.relay import JSON, SSE, Judging, Stop, TurnRelay
+from turngate.proxy.relay import Judging, Stop, TurnRelay
 from turngate.proxy.reply import Reply
 from turngate.proxy.route import Route, find_route
 from turngate.transport import RequestHead, Upstream, UpstreamError, UpstreamResponse
@@ -149,7 +150,7 @@ class Gate:
     ) -> None:
         """Choose by the reply's own head whether and how it is judged."""
         kind = media_type(response.headers)
-        streamed = kind == SSE
+        streamed = kind in passthrough.STREAM_TYPES
         keep_length = not streamed
         headers = response_headers(
             response.headers, turn_id=turn_id, streamed=streamed, keep_length=keep_length
@@ -158,9 +159,10 @@ class Gate:
         if turn is None:
             await self._answer_unclaimed(response, reply, route, kind)
             return
+        framing = framing_for(turn.dialect.framings, kind)
         coding = content_coding(response.headers)
         failed = not 200 <= response.status < 300
-        if failed and (coding not in ("", "identity") or kind not in (SSE, JSON)):
+        if failed and (coding not in ("", "identity") or framing is None):
             # No client looks for a turn behind an error status.
             await passthrough.pass_on(response, reply)
         elif coding not in ("", "identity"):
@@ -169,8 +171,8 @@ class Gate:
                 f"The upstream answered with content coding {coding[:32]!r} where identity was asked for."
             )
             await self._refuse(reply, 400, Code.CONTENT_CODING, message, turn.dialect)
-        elif kind in (SSE, JSON):
-            await turn.run(response, reply, streamed=streamed)
+        elif framing is not None:
+            await turn.run(response, reply, framing)
         else:
             response.abort()
             message = f"The upstream answered with media type {kind[:64]!r}, which cannot be judged."

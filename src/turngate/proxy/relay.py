@@ -13,12 +13,11 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from turngate.core.action import Action, Block, Decide, Finish, Forward, Inject, Release
-from turngate.core.body import BodyFramer
 from turngate.core.finding import Code, Finding
+from turngate.core.framing import Framing
 from turngate.core.gate import GateState
 from turngate.core.policy import Mode
 from turngate.core.session import HeldBudget, Session
-from turngate.core.sse import SSEFramer
 from turngate.core.verdict import Outcome, Reason
 from turngate.dialects.base import Dialect
 from turngate.errors import LedgerUnavailableError
@@ -31,9 +30,6 @@ from turngate.proxy.route import Route
 from turngate.rules import Judgement, Traits
 from turngate.transport import BodyEnd, UpstreamResponse
 from turngate.transport.head import EndReason
-
-SSE = "text/event-stream"
-JSON = "application/json"
 
 HEAD_GRACE_S = 0.25
 """How long a silent upstream delays the head of the reply: a refused turn can still be an HTTP error that long, and
@@ -140,13 +136,13 @@ class TurnRelay:
 
     # The loop.
 
-    async def run(self, response: UpstreamResponse, reply: Reply, *, streamed: bool) -> None:
+    async def run(self, response: UpstreamResponse, reply: Reply, framing: Framing) -> None:
         """Judge the reply and carry it to the client."""
         self._response, self._reply = response, reply
-        session = self.session = self._new_session(streamed=streamed)
+        session = self.session = self._new_session(framing)
         self._judging.live[self.start.turn_id] = self
         self._head_due = self._loop.time() + HEAD_GRACE_S
-        timer = self._loop.call_at(self._head_due, response.wake) if streamed else None
+        timer = self._loop.call_at(self._head_due, response.wake) if framing.streamed else None
         try:
             response.divert(self._take)
             while not reply.ended:
@@ -154,7 +150,7 @@ class TurnRelay:
                 if received.__class__ is bytes and received:
                     await self._forward(session, received, reply)
                 else:
-                    await self._step(session, received, reply, streamed=streamed)
+                    await self._step(session, received, reply, streamed=framing.streamed)
         finally:
             self._judging.live.pop(self.start.turn_id, None)
             session.close()
@@ -233,14 +229,15 @@ class TurnRelay:
         await self._carry_out(session, session.tick(now), reply)
         self._arm(session)
 
-    def _new_session(self, *, streamed: bool) -> Session:
+    def _new_session(self, framing: Framing) -> Session:
         limits = self._policy.limits
-        decoder = self.dialect.decoder(self._tools, self._policy, streamed=streamed)
-        traits = Traits(decoder.sentinel_optional, self.dialect.named_choice_ends_naturally)
+        dialect = self.dialect
+        decoder = dialect.decoder(self._tools, self._policy, streamed=framing.streamed)
+        traits = Traits(decoder.sentinel_optional, dialect.named_choice_ends_naturally, dialect.ids_optional)
         judgement = self._judgement = Judgement(self._tools, traits, limits, self._judging.pinned)
         return Session(
             self.start.turn_id,
-            framer=SSEFramer(limits.frame_bytes) if streamed else BodyFramer(limits.frame_bytes),
+            framer=framing.framer(limits.frame_bytes),
             decoder=decoder,
             judge=judgement,
             policy=self._policy,

@@ -30,6 +30,8 @@ class Traits:
     """A clean end is as good as the last event."""
     named_choice_ends_naturally: bool = False
     """A request that forces one tool by name legally ends with the natural reason."""
+    ids_optional: bool = False
+    """A call need not have an id."""
 
 
 @dataclass(slots=True)
@@ -48,7 +50,7 @@ class Judgement:
         if not has_tools(turn):
             return ()
         found = [
-            *calls.identity(turn, self.tools),
+            *calls.identity(turn, self.tools, ids_optional=self.traits.ids_optional),
             *calls.unique_ids(turn, self.tools),
             *calls.terminal(turn, self.tools, sentinel_optional=self.traits.sentinel_optional),
             *calls.terminal_reason(

@@ -13,14 +13,11 @@ from turngate.core.toolset import Toolset
 from turngate.core.turn import Choice, Turn
 
 
-def identity(turn: Turn, _tools: Toolset) -> Iterator[Finding]:
-    """Every call has a name and, unless it is of the legacy kind, an id."""
+def identity(turn: Turn, _tools: Toolset, *, ids_optional: bool = False) -> Iterator[Finding]:
+    """Every call has a name and, where its format has ids, an id."""
+    ids_optional = ids_optional or turn.policy.accepts(Quirk.MISSING_IDS)
     for slot in turn.agent_calls:
-        if (
-            slot.call_id is None
-            and slot.kind is not CallKind.LEGACY
-            and not turn.policy.accepts(Quirk.MISSING_IDS)
-        ):
+        if slot.call_id is None and slot.kind is not CallKind.LEGACY and not ids_optional:
             yield Finding(Code.MISSING_CALL_ID, f"{slot.path}: no id was ever sent for it", slot.path)
         if slot.name is None:
             yield Finding(

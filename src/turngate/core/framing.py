@@ -1,0 +1,30 @@
+"""Framings: how a reply of some media type is cut into frames. A dialect lists those that its replies come in."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+from turngate.core.body import BodyFramer
+from turngate.core.frame import Framer
+from turngate.core.sse import SSEFramer
+
+
+@dataclass(frozen=True, slots=True)
+class Framing:
+    """One way of cutting. `streamed` tells frames that arrive one by one from a body that is one frame."""
+
+    name: str
+    media_types: tuple[str, ...]
+    framer: Callable[[int], Framer]
+    """Makes a framer; its argument is the limit of one frame in bytes."""
+    streamed: bool = True
+
+
+SSE = Framing("sse", ("text/event-stream",), SSEFramer)
+BODY = Framing("json", ("application/json",), BodyFramer, streamed=False)
+
+
+def framing_for(framings: Iterable[Framing], media_type: str) -> Framing | None:
+    """The framing of a reply of this media type; None if the reply cannot be read."""
+    return next((framing for framing in framings if media_type in framing.media_types), None)
