@@ -6,75 +6,31 @@ is as fast as possible, 1 (default) lets a person see the text flow.
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import math
 import socket
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, MutableMapping
+from collections.abc import AsyncIterator
 from typing import Any
 
 import msgspec
-import uvicorn
-from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from turngate.demo.asking import CHAT_PATH, MESSAGES_PATH, Asking, RefusedError, model_names, read
+from turngate.demo.serving import JSON, Exchange, Receive, Scope, Send, read_body, send_json, serving
 from turngate.demo.turns import Cut, Pause
 from turngate.demo.wire import ChatWire, MessagesWire, Wire, gather
-
-Scope = MutableMapping[str, Any]
-Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
-Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
 
 EVENT_GAP_S = 0.015
 """Between two events at the pace 1: about the speed of a fast hosted model."""
 PACE_HEADER = b"x-demo-pace"
 _SLOWEST_PACE = 10.0
-_BREAK_OFF = "turngate.demo.break_off"
-_JSON = b"application/json"
 
 
 @contextlib.asynccontextmanager
 async def serve_demo() -> AsyncIterator[int]:
-    """Serve the provider while the context is open; yields its port. Turns under way at the end are cut."""
+    """Serve the provider on a free loopback port while the context is open; yields its port."""
     listener = socket.create_server(("127.0.0.1", 0))
-    config = uvicorn.Config(
-        provide,
-        http=_Protocol,
-        ws="none",
-        lifespan="off",
-        interface="asgi3",
-        log_config=None,
-        access_log=False,
-        server_header=False,
-    )
-    server = _Server(config)
-    serving = asyncio.create_task(server.serve(sockets=[listener]))
-    try:
-        # The socket listens already, so a client that is early waits in its backlog.
+    async with serving(provide, listener):
         yield listener.getsockname()[1]
-    finally:
-        server.should_exit = True
-        for connection in list(server.server_state.connections):
-            if connection.transport is not None:
-                connection.transport.abort()
-        await serving
-
-
-class _Server(uvicorn.Server):
-    """A server that leaves the process's signals to the gate."""
-
-    @contextlib.contextmanager
-    def capture_signals(self) -> Iterator[None]:
-        yield
-
-
-class _Protocol(HttpToolsProtocol):
-    """uvicorn's protocol, with a way to break the connection off inside a response."""
-
-    def on_message_begin(self) -> None:
-        super().on_message_begin()
-        # Closed, not reset: a reset may overtake bytes that the client has not read yet, and every run should look the same.
-        self.scope["state"][_BREAK_OFF] = self.transport.close
 
 
 async def provide(scope: Scope, receive: Receive, send: Send) -> None:
@@ -83,57 +39,21 @@ async def provide(scope: Scope, receive: Receive, send: Send) -> None:
         await _provide(scope, receive, send)
     except RefusedError as refused:
         wire: Wire = MessagesWire("") if scope["path"] == MESSAGES_PATH else ChatWire("")
-        await _send_json(send, refused.status, wire.error(refused.kind, str(refused)))
+        await send_json(send, refused.status, wire.error(refused.kind, str(refused)))
 
 
 async def _provide(scope: Scope, receive: Receive, send: Send) -> None:
-    path, body = scope["path"], await _read_body(receive)
+    path, body = scope["path"], await read_body(receive)
     match scope["method"], path:
         case "POST", ("/v1/chat/completions" | "/v1/messages"):
             await _answer(read(path, body), Exchange(scope, receive, send, _pace(scope["headers"])))
         case "GET", "/v1/models":
-            await _send_json(send, 200, _models())
+            await send_json(send, 200, _models())
         case "POST", "/v1/embeddings":
-            await _send_json(send, 200, _embeddings(body))
+            await send_json(send, 200, _embeddings(body))
         case _:
             paths = f"{CHAT_PATH}, {MESSAGES_PATH}, /v1/embeddings and /v1/models"
             raise RefusedError(404, "not_found_error", f"The demo provider serves {paths}.")
-
-
-class Exchange:
-    """One request's way back to the client, with the pace."""
-
-    def __init__(self, scope: Scope, receive: Receive, send: Send, pace: float) -> None:
-        self._scope = scope
-        self._receive = receive
-        self._send = send
-        self._pace = pace
-
-    async def start(self, media_type: bytes, *headers: tuple[bytes, bytes]) -> None:
-        """Send the head of a 200."""
-        head = [(b"content-type", media_type), *headers]
-        await self._send({"type": "http.response.start", "status": 200, "headers": head})
-
-    async def write(self, data: bytes) -> None:
-        """Send a piece of the body."""
-        await self._send({"type": "http.response.body", "body": data, "more_body": True})
-
-    async def end(self) -> None:
-        """End the body cleanly."""
-        await self._send({"type": "http.response.body", "body": b"", "more_body": False})
-
-    async def client_left_within(self, seconds: float) -> bool:
-        """Let time pass; whether the client left meanwhile."""
-        with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(seconds * self._pace):
-                message = await self._receive()
-                return bool(message["type"] == "http.disconnect")
-        return False
-
-    async def break_off(self) -> None:
-        """Close the connection in the middle of the body, and return once the server knows."""
-        self._scope["state"][_BREAK_OFF]()
-        await self._receive()
 
 
 async def _answer(asking: Asking, exchange: Exchange) -> None:
@@ -163,29 +83,13 @@ async def _reply_whole(asking: Asking, exchange: Exchange) -> None:
     if turn.fault is not None:
         raise RefusedError(500, "server_error", turn.fault)
     body = msgspec.json.encode(asking.wire.whole(turn))
-    await exchange.start(_JSON, (b"content-length", str(len(body)).encode()))
+    await exchange.start(JSON, (b"content-length", str(len(body)).encode()))
     if turn.cut:
         await exchange.write(body[: len(body) // 2])
         await exchange.break_off()
         return
     await exchange.write(body)
     await exchange.end()
-
-
-async def _read_body(receive: Receive) -> bytes:
-    pieces = []
-    while True:
-        message = await receive()
-        pieces.append(message.get("body", b""))
-        if not message.get("more_body", False):
-            return b"".join(pieces)
-
-
-async def _send_json(send: Send, status: int, payload: Any) -> None:
-    body = msgspec.json.encode(payload)
-    headers = [(b"content-type", _JSON), (b"content-length", str(len(body)).encode())]
-    await send({"type": "http.response.start", "status": status, "headers": headers})
-    await send({"type": "http.response.body", "body": body})
 
 
 def _pace(headers: list[tuple[bytes, bytes]]) -> float:
