@@ -1,18 +1,43 @@
-"""A provider that plays a script, a real gate before it, and one request by an SDK through both."""
+"""A provider that plays a script, a real gate before it, and the official SDKs before both.
+
+One gate serves every test: its upstreams are the same provider under different settings, and a test picks one by name.
+"""
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Awaitable, Callable
-from dataclasses import dataclass, field
+import json
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tests.proxy.gated import LAST_CHUNK, SSE_HEAD, World, chunked, gated
-from tests.transport.peer import Peer
+from tests.proxy.gated import LAST_CHUNK, SSE_HEAD, World, chunked, running
+from tests.sdk.reading import Seen
+from tests.sdk.sdks import Sdks, opened_sdks
+from tests.transport.peer import Peer, serving
+from turngate.config import Config, load_config
+from turngate.core.gate import GateState
+from turngate.core.session import Session
+from turngate.ledger.entry import TurnEntry
+from turngate.ledger.location import sqlite_path
+from turngate.ledger.reader import LedgerReader
 
 Part = bytes | Callable[[Peer], Awaitable[object]]
-PRESETS = {"mistral_chat": "mistral"}
+
+HANDOFF = "Ask Eve."
+KEEPALIVE_S = 0.02
+PRESETS = {"openai_chat": "strict", "anthropic_messages": "strict", "mistral_chat": "mistral"}
+SETTINGS: dict[str, dict[str, Any]] = {
+    "error": {"on_block": "error"},
+    "notice": {"on_block": "notice"},
+    **{
+        form: {"on_block": "error", "keepalive_form": form, "keepalive_s": KEEPALIVE_S}
+        for form in ("native", "blank", "comment")
+    },
+}
+"""What the gate may be set to; each is an upstream of every preset."""
 
 
 async def reset(peer: Peer) -> None:
@@ -24,7 +49,7 @@ async def reset(peer: Peer) -> None:
 class Provider:
     """Plays its parts for every request, and counts them."""
 
-    parts: list[Part] = field(default_factory=list)
+    parts: Sequence[Part] = ()
     requests: int = 0
 
     async def __call__(self, peer: Peer) -> None:
@@ -46,31 +71,94 @@ def stream(*parts: Part) -> list[Part]:
 def document(body: bytes, *then: Part) -> list[Part]:
     """A JSON response; with `then`, all but its last byte before it."""
     head = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n" % len(body)
-    return [head + body[:-1], *then, body[-1:]]
+    return [head + (body[:-1] if then else body), *then]
 
 
 @dataclass
 class Stage:
-    """Everything that runs."""
+    """Everything that runs, on a loop that goes on from test to test."""
 
     provider: Provider
     world: World
+    sdks: Sdks
+    runner: asyncio.Runner
 
-    @property
-    def gate(self) -> str:
-        """Where the SDK asks."""
-        return f"http://127.0.0.1:{self.world.port}/provider"
+    def run(self, main: Coroutine[Any, Any, None]) -> None:
+        """Run a test's coroutine. One that needs this long has failed; none waits for it to pass."""
+        self.runner.run(asyncio.wait_for(main, 30.0))
+
+    def gate(self, dialect: str, settings: str) -> str:
+        """Where an SDK asks."""
+        return f"http://127.0.0.1:{self.world.port}/{PRESETS[dialect]}-{settings}"
 
     @property
     def direct(self) -> str:
         """The provider without the gate."""
         return f"http://127.0.0.1:{self.world.upstream_port}"
 
+    async def ask(
+        self, dialect: str, way: str, parts: Sequence[Part], settings: str | None = "error", **more: Any
+    ) -> Seen:
+        """Have an SDK ask through the gate, or directly where no settings are named, while the provider plays `parts`."""
+        self.provider.parts, self.provider.requests = parts, 0
+        self.sdks.turns.clear()
+        origin = self.direct if settings is None else self.gate(dialect, settings)
+        return await self.sdks.ask(dialect, way, origin, **more)
+
+    async def turn(self) -> TurnEntry:
+        """The ledger's row of the turn that the last request was, once it is final."""
+        (turn_id,) = self.sdks.turns
+        while True:
+            with self.ledger() as reader:
+                turn = reader.get_turn(turn_id)
+            if turn is not None and turn.outcome is not None and turn.delivery != "pending":
+                return turn
+            await asyncio.sleep(0.001)
+
+    def ledger(self) -> LedgerReader:
+        """The ledger, to be read."""
+        return LedgerReader(self.world.ledger)
+
+    async def held(self, frames: int = 1) -> Session:
+        """Wait until the gate holds that many frames. It shows nothing of this outside, so its state is looked at."""
+        while True:
+            for turn in self.world.gate.judging.live.values():
+                session = turn.session
+                if (
+                    session is not None
+                    and session.gate.state is GateState.HOLDING
+                    and session.gate.held_frames >= frames
+                ):
+                    return session
+            await asyncio.sleep(0)
+
 
 @contextlib.asynccontextmanager
-async def staged(folder: Path, dialect: str, **upstream: Any) -> AsyncIterator[Stage]:
-    """Run provider and gate; `upstream` are the gate's settings for it."""
+async def staged(folder: Path, runner: asyncio.Runner) -> AsyncIterator[Stage]:
+    """Run provider, gate and SDKs."""
     provider = Provider()
-    settings = {"preset": PRESETS.get(dialect, "strict"), **upstream}
-    async with gated(folder, provider, provider=settings) as world:
-        yield Stage(provider, world)
+    async with serving(provider) as origin, opened_sdks() as sdks:
+        config = _configured(folder, f"http://127.0.0.1:{origin.port}")
+        async with running(config) as (gate, server, port):
+            world = World(port, gate, server, sqlite_path(config.ledger.url), origin.port)
+            yield Stage(provider, world, sdks, runner)
+
+
+def _configured(folder: Path, upstream: str) -> Config:
+    sections: dict[str, dict[str, Any]] = {
+        # No connection that waits for the next test is closed under it.
+        "server": {"listen": "127.0.0.1:0", "keep_alive_s": 3600, "default_upstream": "strict-error"},
+        "ledger": {"url": f"sqlite:///{folder / 'ledger.db'}"},
+    }
+    for preset in sorted(set(PRESETS.values())):
+        for name, settings in SETTINGS.items():
+            common = {"base_url": upstream, "preset": preset, "handoff": HANDOFF}
+            sections[f"upstreams.{preset}-{name}"] = {**common, **settings}
+    file = folder / "gate.toml"
+    file.write_text(
+        "\n".join(
+            f"[{name}]\n" + "".join(f"{key} = {json.dumps(value)}\n" for key, value in values.items())
+            for name, values in sections.items()
+        )
+    )
+    return load_config(file, environ={})
