@@ -208,3 +208,11 @@ def test_the_request_declares_tools_of_three_kinds() -> None:
         "old": ("function", None),
     }
     assert (tools.streamed, tools.named_choice) == (True, True)
+
+
+def test_text_of_a_choice_overtakes_held_frames_only_if_the_client_meets_the_choices_in_order() -> None:
+    held, late, later = OPEN, chunk({"content": "b"}, index=1), chunk({"content": "c"}, index=2)
+
+    assert judged(FIRST + held + late + later, clean=False).passed == FIRST + late + later
+    assert judged(held + late, clean=False).passed == b""
+    assert judged(FIRST + held + later, clean=False).passed == FIRST

@@ -26,7 +26,8 @@ class SeenCall:
 class Seen:
     """What one request came to."""
 
-    text: str = ""
+    texts: dict[int, str] = field(default_factory=dict)
+    """What each choice said."""
     calls: list[SeenCall] = field(default_factory=list)
     endings: dict[int, str] = field(default_factory=dict)
     """The last terminal reason of each choice."""
@@ -51,10 +52,15 @@ class Seen:
         body = body.get("data", body)
         return dict(body.get("error", body))
 
-    def say(self, text: str | None) -> None:
+    @property
+    def text(self) -> str:
+        """What all choices said."""
+        return "".join(self.texts.values())
+
+    def say(self, text: str | None, choice: int = 0) -> None:
         """Note text, and tell who waits for it."""
         if text:
-            self.text += text
+            self.texts[choice] = self.texts.get(choice, "") + text
             self.on_text()
 
 
@@ -86,7 +92,7 @@ class ChatReader:
 
     def raw(self, item: Any) -> None:
         for choice in item.choices:
-            self.seen.say(choice.delta.content)
+            self.seen.say(choice.delta.content, choice.index)
             if choice.finish_reason:
                 self.seen.endings[choice.index] = choice.finish_reason
             for call in choice.delta.tool_calls or ():
@@ -104,13 +110,14 @@ class ChatReader:
 
     def helped(self, event: Any, snapshot: Any) -> None:
         self._snapshot = snapshot
-        if event.type == "content.delta":
-            self.seen.say(event.delta)
+        if event.type == "chunk":
+            for choice in event.chunk.choices:
+                self.seen.say(choice.delta.content, choice.index)
 
     def reply(self, message: Any) -> None:
         if self._snapshot is None:
             for choice in message.choices:
-                self.seen.say(choice.message.content)
+                self.seen.say(choice.message.content, choice.index)
         self._snapshot = message
 
     def close(self) -> None:
@@ -124,7 +131,7 @@ class ChatReader:
 def _chat_calls(choice: Any) -> Iterator[SeenCall]:
     for call in choice.message.tool_calls or ():
         # The streaming types of the SDK do not know a custom call's part and leave a plain dict.
-        part = getattr(call, "function", None) or getattr(call, "custom", None)
+        part: Any = getattr(call, "function", None) or getattr(call, "custom", None)
         fields: Json = part if isinstance(part, dict) else part.model_dump()
         text = fields.get("arguments") if "arguments" in fields else fields.get("input")
         yield SeenCall(choice.index, call.id, fields["name"], text or "")
@@ -207,7 +214,7 @@ class MistralReader:
             self._take(choice, choice.message)
 
     def _take(self, choice: Any, message: Any) -> None:
-        self.seen.say(message.content or "")
+        self.seen.say(message.content or "", choice.index)
         if choice.finish_reason:
             self.seen.endings[choice.index] = choice.finish_reason
         for call in message.tool_calls or ():

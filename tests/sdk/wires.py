@@ -36,18 +36,23 @@ class Chat:
         "calls": "tool_calls",
         "limit": "length",
         "refused": "content_filter",
+        "natural": "stop",
+    }
+    base: ClassVar[dict[str, Any]] = {
+        "id": "r1",
+        "object": "chat.completion.chunk",
+        "created": 1,
+        "model": "m",
     }
     done = b"data: [DONE]\n\n"
     fault = sse({"error": {"message": "overloaded", "type": "server_error", "param": None, "code": None}})
 
     def chunk(self, delta: Any, finish: str | None = None, index: int = 0) -> bytes:
         choice = {"index": index, "delta": delta, "finish_reason": finish}
-        return sse(
-            {"id": "r1", "object": "chat.completion.chunk", "created": 1, "model": "m", "choices": [choice]}
-        )
+        return sse({**self.base, "choices": [choice]})
 
-    def text(self, words: str = TEXT) -> bytes:
-        return self.chunk({"role": "assistant", "content": words})
+    def text(self, words: str = TEXT, choice: int = 0) -> bytes:
+        return self.chunk({"role": "assistant", "content": words}, index=choice)
 
     def calls(self, calls: Sequence[Call], choice: int = 0) -> bytes:
         pieces = []
@@ -88,6 +93,7 @@ class MistralWire(Chat):
         "calls": "tool_calls",
         "limit": "length",
         "refused": "content_filter",
+        "natural": "stop",
     }
 
     def calls(self, calls: Sequence[Call], choice: int = 0) -> bytes:

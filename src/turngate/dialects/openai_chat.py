@@ -14,7 +14,8 @@ Source: the API reference's chat streaming page and the recorded streams of some
     any other delta, usage, filter results     Prose
 
 A delta of only content, reasoning or refusal commutes with tool deltas: every client accumulates them apart. An empty one
-stays in its place.
+stays in its place, and so does one of a choice whose predecessor the client has not met: openai-python's helper keeps choices
+by position.
 """
 
 from __future__ import annotations
@@ -56,6 +57,7 @@ from turngate.dialects.base import (
     frame_fault,
     listed,
     may_carry,
+    may_hold,
     sse,
     text_or_none,
     wire_word,
@@ -182,6 +184,11 @@ class ChatDecoder:
         """How many numbered calls each choice has."""
         self._choices: set[int] = set()
         self._finished: set[int] = set()
+        self._met: set[int] = set()
+        """The choices that the client has seen something of."""
+        self._ended: set[int] = set()
+        """The choices whose end the client has seen."""
+        self._holding = False
         self._slots: dict[SlotKey, CallKind] = {}
         self._unindexed = 0
         # Choice 0 is open and alone: the state of nearly every frame.
@@ -199,7 +206,18 @@ class ChatDecoder:
                 return (piece,)
         if data == b"[DONE]" and self._streamed and frame.fault in (None, FrameFault.UNTERMINATED):
             return (TurnClosed("[DONE]"),)
-        return [*frame_fault(frame, self.carriers), *self._read(data)]
+        events = [*frame_fault(frame, self.carriers), *self._read(data)]
+        self._follow(events)
+        return events
+
+    def _follow(self, events: Sequence[Event]) -> None:
+        """Keep what the client sees of the choices: all until something is held, then what overtakes it."""
+        self._holding = self._holding or may_hold(events)
+        if not self._holding:
+            self._met |= self._choices
+            self._ended |= self._finished
+        elif all(isinstance(event, ChoiceOpened) or _commutes(event) for event in events):
+            self._met.update(event.choice for event in events if isinstance(event, Prose))
 
     def _piece(self, data: bytes) -> Fragment | None:
         """One more piece of the arguments of a known call, if the chunk is nothing else."""
@@ -296,7 +314,8 @@ class ChatDecoder:
         text = any(bool(value) for key, value in delta.items() if key not in _NOT_TEXT)
         if text or not calls:
             plain = _PLAIN_CHOICE.issuperset(choice) and _COMMUTING_DELTA.issuperset(delta)
-            commutes = self._streamed and plain and text and not finish
+            in_order = index in self._met or index == len(self._met)
+            commutes = self._streamed and plain and text and not finish and in_order
             events.append(Prose(index, trailer=not text, commutes=commutes))
         return [*events, *calls, *finish]
 
@@ -423,20 +442,34 @@ class ChatDecoder:
         return sse(_error(notice.message, notice.details))
 
     def block_notice(self, notice: BlockNotice) -> bytes:
-        """A text delta and `stop` for every choice that is still open, then `[DONE]`."""
-        base = {"id": self._response_id or notice.turn_id, "object": "chat.completion.chunk", "created": 0}
+        """A text delta and `stop` for every choice that is still open for the client, then `[DONE]`."""
+        base = {"id": self._response_id or notice.turn_id, "object": CHUNK, "created": 0}
         base["model"] = self._tools.model or "turngate"
         endings = []
-        for index in sorted(self._choices or {0}):
-            delta = {"content": notice.message}
-            choice = {"index": index, "delta": delta, "finish_reason": None}
-            final = {"index": index, "delta": {}, "finish_reason": "stop"}
-            endings += [sse({**base, "choices": [choice]}), sse({**base, "choices": [final]})]
+        for index in self._unended() or [0]:
+            choice = {"index": index, "delta": {"content": notice.message}, "finish_reason": None}
+            endings.append(sse({**base, "choices": [choice]}))
+            if index not in self._ended:
+                final = {"index": index, "delta": {}, "finish_reason": "stop"}
+                endings.append(sse({**base, "choices": [final]}))
         return b"".join([*endings, b"data: [DONE]\n\n"])
+
+    def _unended(self) -> list[int]:
+        """The choices that have not ended for the client. One that it has not met follows the others without a gap."""
+        unended, met = list[int](), set(self._met)
+        for index in sorted(self._choices - self._ended):
+            if index in met or index == len(met):
+                met.add(index)
+                unended.append(index)
+        return unended
 
     def block_body(self, notice: BlockNotice) -> bytes:
         """OpenAI's error envelope."""
         return encode(_error(notice.message, notice.details))
+
+
+def _commutes(event: Event) -> bool:
+    return isinstance(event, Prose) and event.commutes
 
 
 def _is_index(value: Any) -> bool:
