@@ -6,26 +6,28 @@ import subprocess
 import sys
 import threading
 import time
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import apsw
 import pytest
 
-from tests.ledger.turns import blocked, passed, released, sql, started
+from tests.ledger.turns import blocked, latched, lifted, passed, released, sql, started
 from turngate.core.finding import Code
 from turngate.core.policy import Mode
 from turngate.core.slot import SlotState
 from turngate.core.verdict import Outcome, Reason
 from turngate.errors import LedgerUnavailableError, MisuseError
+from turngate.ledger.audit import AuditNote
 from turngate.ledger.entry import CallEntry, Delivery, TurnEntry
+from turngate.ledger.latch import LatchKind
 from turngate.ledger.reader import LedgerReader
 from turngate.ledger.sqlite import SQLiteLedger
 from turngate.ledger.store import LedgerCounters, Receipt, Refusal
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable
+    from collections.abc import AsyncIterator, Callable, Iterator
     from pathlib import Path
 
 pytestmark = pytest.mark.anyio
@@ -44,6 +46,17 @@ async def running(path: Path, **settings: Any) -> AsyncIterator[SQLiteLedger]:
         yield ledger
     finally:
         await ledger.close()
+
+
+@contextmanager
+def locked(path: Path) -> Iterator[None]:
+    """Have somebody else write to the file."""
+    connection = apsw.Connection(str(path))
+    connection.execute("BEGIN IMMEDIATE")
+    try:
+        yield
+    finally:
+        connection.close()
 
 
 def stored(path: Path, turn_id: str) -> TurnEntry | None:
@@ -154,6 +167,9 @@ LATCHES = [
     ("disable_tool", {"tool": "send_mail", "model": "m-1"}, Code.TOOL_DISABLED),
     ("disable_tool", {"tool": "send_mail", "route": "/v1/chat/completions"}, Code.TOOL_DISABLED),
     ("stop_tenant", {"tenant": "acme"}, Code.TENANT_STOPPED),
+    ("stop_upstream", {"upstream": "openai"}, Code.GATE_STOPPED),
+    ("stop_model", {"model": "m-1"}, Code.GATE_STOPPED),
+    ("stop_model", {"model": "asked-for"}, Code.GATE_STOPPED),
     ("stop_all", {}, Code.GATE_STOPPED),
 ]
 
@@ -177,7 +193,7 @@ async def test_a_latch_stops_every_release_that_it_covers_until_lifted(
     path: Path, kind: str, scope: dict[str, str], code: Code
 ) -> None:
     async with running(path) as ledger:
-        entry = released()
+        entry = released(requested_model="asked-for")
         set_latch(path, kind, {k: entry.turn_id if v == "TURN" else v for k, v in scope.items()})
         assert await ledger.release(entry) == Refusal(Reason.STOPPED_BY_OPERATOR, code, "latch_1")
         assert stored(path, entry.turn_id) is None
@@ -239,16 +255,98 @@ async def test_nothing_is_released_once_a_stop_has_returned(path: Path) -> None:
                 if began_after_stop:
                     late.append(answer)
 
-        def stop() -> None:
-            set_latch(path, "stop_all", {})
-            stopped.set()
-
         workers = asyncio.gather(*(work() for _ in range(40)))
         await asyncio.sleep(0.05)
-        await asyncio.to_thread(stop)
+        await ledger.latch(latched())
+        stopped.set()
         await workers
     assert refused == 40
     assert late == []
+    assert sound(path)
+
+
+async def test_a_latch_is_in_force_while_it_is_written_and_after_a_restart(path: Path) -> None:
+    latch = latched(LatchKind.DISABLE_TOOL, tool="send_mail")
+    async with running(path) as ledger:
+        writing = asyncio.ensure_future(ledger.latch(latch))
+        await asyncio.sleep(0)
+        assert ledger.latches.standing() == [latch]
+        await writing
+        assert isinstance(await ledger.release(released()), Refusal)
+    async with running(path) as ledger:
+        assert ledger.latches.standing() == [latch]
+        assert await ledger.release(released()) == Refusal(
+            Reason.STOPPED_BY_OPERATOR, Code.TOOL_DISABLED, latch.id
+        )
+        await ledger.lift(lifted(latch))
+        assert ledger.latches.standing() == []
+        assert isinstance(await ledger.release(released()), Receipt)
+    async with running(path) as ledger:
+        assert not ledger.latches
+    assert sound(path)
+
+
+async def test_a_latch_that_nobody_waits_for_any_more_still_comes_into_force(path: Path) -> None:
+    async with running(path) as ledger:
+        writing = asyncio.ensure_future(ledger.latch(latched()))
+        await asyncio.sleep(0)
+        writing.cancel()
+        while isinstance(await ledger.release(released()), Receipt):
+            pass
+        assert len(ledger.latches) == 1
+
+
+async def test_a_latch_that_cannot_be_written_is_taken_down_and_a_lift_leaves_it_up(path: Path) -> None:
+    async with running(path, busy_timeout_s=0.05) as ledger:
+        first, second = latched(), latched()
+        await ledger.latch(first)
+        with locked(path):
+            with pytest.raises(LedgerUnavailableError):
+                await ledger.latch(second)
+            with pytest.raises(LedgerUnavailableError):
+                await ledger.lift(lifted(first))
+        assert ledger.latches.standing() == [first]
+    with pytest.raises(LedgerUnavailableError):
+        await ledger.latch(second)
+    assert ledger.latches.standing() == [first]
+
+
+async def test_a_release_under_way_can_be_revoked_and_is_withdrawn(path: Path) -> None:
+    refusal = Refusal(Reason.STOPPED_BY_OPERATOR, Code.GATE_STOPPED, "tgl_1")
+    async with running(path) as ledger:
+        entry = released()
+        with locked(path):
+            release = asyncio.ensure_future(ledger.release(entry))
+            await asyncio.sleep(0)
+            ledger.revoke(entry.turn_id, refusal)
+            assert await release == refusal
+            ledger.withdraw(blocked(entry, reason=Reason.STOPPED_BY_OPERATOR, latch="tgl_1"))
+    found = stored(path, entry.turn_id)
+    assert found is not None
+    assert (found.outcome, found.reason) == (Outcome.BLOCKED, Reason.STOPPED_BY_OPERATOR)
+    assert sound(path)
+
+
+async def test_an_operators_request_is_kept_in_the_chain(path: Path) -> None:
+    note = AuditNote(at=1.0, actor="ann", method="GET", path="/turns", status=200)
+    async with running(path) as ledger:
+        ledger.audit(note)
+        change = replace(note, method="POST", path="/latches", status=201, idempotency_key="k")
+        latch = latched()
+        await ledger.latch(latch, replace(change, latch=latch.id))
+        await ledger.lift(lifted(latch))
+    with LedgerReader(path) as reader:
+        rows = reader.list_audit()
+        assert [(row.method, row.path, row.status, row.latch) for row in rows] == [
+            ("POST", "/latches", 201, latch.id),
+            ("GET", "/turns", 200, None),
+        ]
+        assert [row.path for row in reader.list_audit(changes=True)] == ["/latches"]
+        assert reader.find_keyed_request("ann", "k") == rows[0]
+        assert reader.find_keyed_request("bob", "k") is None
+        (found,) = reader.list_latches()
+        assert (found.lifted_by, found.lift_reason) == ("op", "over")
+        assert reader.list_latches(standing=True) == []
     assert sound(path)
 
 

@@ -5,7 +5,7 @@ import shutil
 import stat
 import subprocess
 import sys
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import apsw
 import pytest
@@ -17,10 +17,9 @@ from turngate.ledger.digest import create_key
 from turngate.ledger.entry import Delivery, canonical
 from turngate.ledger.location import key_path
 from turngate.ledger.reader import LedgerReader
-from turngate.ledger.sqlite_database import SQLiteDatabase, Write, check_sqlite_version
-
-if TYPE_CHECKING:
-    from pathlib import Path
+from turngate.ledger.sqlite_database import STATEMENTS, SQLiteDatabase, Write, check_sqlite_version
+from turngate.ledger.store import Refusal
+from turngate.ledger.verify import verify_ledger
 
 
 @pytest.fixture
@@ -55,7 +54,7 @@ def test_every_table_is_strict(path: Path) -> None:
     tables = sql(
         path, "SELECT name, strict FROM pragma_table_list WHERE schema = 'main' AND name NOT LIKE 'sqlite_%'"
     )
-    assert dict(tables) == {"entries": 1, "turns": 1, "calls": 1, "latches": 1}
+    assert dict(tables) == {"entries": 1, "turns": 1, "calls": 1, "latches": 1, "audit": 1}
 
 
 def test_the_files_are_private(path: Path) -> None:
@@ -266,3 +265,72 @@ def test_a_file_replaced_under_a_running_ledger_is_noticed(path: Path) -> None:
     with pytest.raises(LedgerUnavailableError, match="replaced"):
         database.begin()
     database.close()
+
+
+def as_version_1(path: Path, *, lifted: int, standing: int) -> list[str]:
+    """Make a ledger as version 1 wrote it: its own schema, and everything in it that it could hold."""
+    database = opened(path)
+    turns = [write_released(database) for _ in range(3)]
+    database.close()
+    newer = path.with_name("newer.db")
+    path.rename(newer)
+    connection = apsw.Connection(str(path))
+    connection.execute(Path(__file__).with_name("schema_1.sql").read_text())
+    connection.execute("ATTACH ? AS newer", (str(newer),))
+    for table in ("entries", "turns", "calls"):
+        columns = ", ".join(
+            f'"{name}"'
+            for (name,) in connection.execute(f"SELECT name FROM pragma_table_info('{table}', 'main')")
+        )
+        connection.execute(f"INSERT INTO main.{table} ({columns}) SELECT {columns} FROM newer.{table}")
+    for number in range(lifted + standing):
+        connection.execute(
+            "INSERT INTO latches (id, kind, created_at, lifted_at, reason, actor) VALUES (?, 'stop_all', 1, ?, 'r', 'a')",
+            (f"latch_{number}", 5.0 if number < lifted else None),
+        )
+    connection.pragma("user_version", 1)
+    connection.close()
+    newer.unlink()
+    return turns
+
+
+def test_a_ledger_of_version_1_is_brought_up_to_date_with_what_stood_in_it(path: Path) -> None:
+    turns = as_version_1(path, lifted=1, standing=1)
+    database = opened(path)
+    assert database.connection.pragma("user_version") == 2
+    assert [latch.id for latch in database.standing_latches()] == ["latch_1"]
+    entry = released()
+    database.begin()
+    answer = database.apply(Write("released", entry.turn_id, canonical(entry)))
+    database.rollback()
+    assert isinstance(answer, Refusal)
+    assert answer.latch == "latch_1"
+    assert database.connection.pragma("integrity_check") == "ok"
+    tables = {
+        name for (name,) in database.connection.execute("SELECT name FROM sqlite_schema WHERE type = 'table'")
+    }
+    assert tables == {"entries", "turns", "calls", "latches", "audit"}
+    kept = [turn for (turn,) in database.connection.execute("SELECT turn_id FROM turns")]
+    database.close()
+    assert sorted(kept) == sorted(turns)
+    opened(path).close()
+    assert verify_ledger(path).problem is None
+    with pytest.raises(apsw.ConstraintError, match="never"):
+        sql(path, "DELETE FROM entries")
+
+
+def test_a_ledger_of_version_1_is_not_verified_before_it_is_brought_up_to_date(path: Path) -> None:
+    as_version_1(path, lifted=0, standing=0)
+    assert "schema version 1" in str(verify_ledger(path).problem)
+
+
+def test_a_migration_that_is_cut_off_leaves_the_old_ledger(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    as_version_1(path, lifted=0, standing=1)
+    monkeypatch.setitem(STATEMENTS, "drop_latches_1", "SELECT raise_an_error();")
+    with pytest.raises(LedgerError):
+        opened(path)
+    monkeypatch.undo()
+    assert sql(path, "PRAGMA user_version") == [(1,)]
+    opened(path).close()

@@ -6,9 +6,11 @@ from typing import TYPE_CHECKING
 import apsw
 import pytest
 
-from tests.ledger.turns import blocked, passed, released, sql, started, tamper
+from tests.ledger.turns import blocked, latched, passed, released, sql, started, tamper
+from turngate.ledger.audit import AuditNote
 from turngate.ledger.chain import Checkpoint, link_hash
 from turngate.ledger.entry import Delivery
+from turngate.ledger.latch import LatchKind
 from turngate.ledger.reader import LedgerReader
 from turngate.ledger.sqlite import SQLiteLedger
 from turngate.ledger.verify import VerifyReport, verify_ledger
@@ -143,3 +145,29 @@ def test_a_file_that_is_no_ledger_is_a_problem_and_no_crash(tmp_path: Path) -> N
     other = tmp_path / "other.db"
     apsw.Connection(str(other)).execute("CREATE TABLE t (x)")
     assert found(verify_ledger(other)) == ("file", None)
+
+
+@pytest.mark.parametrize(
+    ("statement", "expected"),
+    [
+        ("DELETE FROM latches", "latch tgl_"),
+        ("UPDATE latches SET lifted_at = 1.0", "latch tgl_"),
+        ("UPDATE latches SET tool = 'other'", "latch tgl_"),
+        ("DELETE FROM audit", "audit row"),
+        ("UPDATE audit SET actor = 'somebody else'", "audit row"),
+    ],
+)
+def test_a_changed_latch_or_audit_row_is_found(path: Path, statement: str, expected: str) -> None:
+    async def write() -> None:
+        ledger = SQLiteLedger(path)
+        await ledger.open()
+        note = AuditNote(at=1.0, actor="ann", method="POST", path="/latches", status=201)
+        await ledger.latch(latched(LatchKind.DISABLE_TOOL, tool="rm"), note)
+        await ledger.close()
+
+    asyncio.run(write())
+    assert verify_ledger(path).ok
+    sql(path, statement)
+    problem, _ = found(verify_ledger(path))
+    assert problem == "views"
+    assert expected in str(verify_ledger(path).problem)

@@ -11,6 +11,7 @@ import apsw
 from turngate.core.slot import SlotState
 from turngate.core.verdict import Outcome, Reason
 from turngate.ledger.entry import CallEntry, Delivery, TurnEntry, TurnStart
+from turngate.ledger.latch import Latch, LatchKind, Lift, new_latch_id
 from turngate.ledger.turn_id import new_turn_id
 
 if TYPE_CHECKING:
@@ -56,6 +57,15 @@ def blocked(start: TurnStart | None = None, **fields: Any) -> TurnEntry:
 
 def passed(start: TurnStart | None = None, **fields: Any) -> TurnEntry:
     return released(start, **{"outcome": Outcome.PASSED, "delivery": Delivery.NONE, "calls": (), **fields})
+
+
+def latched(kind: LatchKind = LatchKind.STOP_ALL, **fields: Any) -> Latch:
+    known = {"id": new_latch_id(), "reason": "drill", "actor": "op", "created_at": time.time()}
+    return Latch(**{**known, "kind": kind, **fields})
+
+
+def lifted(latch: Latch) -> Lift:
+    return Lift(id=latch.id, lifted_at=time.time(), lifted_by="op", lift_reason="over")
 
 
 def sql(path: Path, statement: str, bindings: tuple[object, ...] = ()) -> list[Any]:

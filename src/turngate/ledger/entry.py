@@ -72,6 +72,8 @@ class TurnStart:
     started_at: float
     mode: Mode = Mode.ENFORCE
     response_id: str | None = None
+    requested_model: str | None = None
+    """As the request names it; `model` becomes what the reply says."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -11,12 +11,16 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Self
 
 import apsw
+import msgspec
 
+from turngate.core.slot import SlotState
 from turngate.core.verdict import Outcome, Reason
 from turngate.errors import LedgerCorruptError, LedgerError
+from turngate.ledger.audit import AuditRow
 from turngate.ledger.chain import GENESIS, Checkpoint, Link
 from turngate.ledger.digest import CallKey, keyed_digest, load_key
 from turngate.ledger.entry import Delivery, TurnEntry, turn_from
+from turngate.ledger.latch import Latch
 from turngate.ledger.location import key_path
 from turngate.ledger.sqlite_database import STATEMENTS, as_ledger_error
 from turngate.ledger.verify import VerifyReport, verify_ledger
@@ -36,6 +40,45 @@ class TurnFilter:
     reason: Reason | None = None
     response_id: str | None = None
     tool: str | None = None
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class CallFilter:
+    """Which calls to list; what is None does not narrow."""
+
+    turn_id: str | None = None
+    tool: str | None = None
+    call_id: str | None = None
+    state: SlotState | None = None
+    tenant: str | None = None
+    upstream: str | None = None
+    outcome: Outcome | None = None
+    latch: str | None = None
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class CallRow:
+    """One call, with what its turn says of it."""
+
+    turn_id: str
+    choice: int
+    slot: str
+    call_id: str | None
+    tool: str | None
+    kind: str
+    runs_on: str
+    argument_bytes: int
+    state: str
+    tenant: str
+    upstream: str
+    route: str
+    model: str | None
+    outcome: str | None
+    reason: str | None
+    latch: str | None
+    delivery: str
+    started_at: float
+    decided_at: float | None
 
 
 class LedgerReader:
@@ -65,12 +108,59 @@ class LedgerReader:
         self, matching: TurnFilter = TurnFilter(), *, limit: int = 50, before: str | None = None
     ) -> list[TurnEntry]:
         """List turns, newest first; for the next page pass the last turn id as `before`."""
-        narrowed = {name: value and str(value) for name, value in dataclasses.asdict(matching).items()}
         with self._errors():
             rows = self._connection.execute(
-                STATEMENTS["list_turns"], {**narrowed, "limit": limit, "before": before}
+                STATEMENTS["list_turns"], {**_narrowed(matching), "limit": limit, "before": before}
             )
             return [_turn(payload, delivery) for payload, delivery in rows]
+
+    def list_calls(
+        self, matching: CallFilter = CallFilter(), *, limit: int = 50, before: str | None = None
+    ) -> list[CallRow]:
+        """List calls, those of the newest turn first; for the next page pass the last turn id as `before`."""
+        with self._errors():
+            rows = self._connection.execute(
+                STATEMENTS["list_calls"], {**_narrowed(matching), "limit": limit, "before": before}
+            )
+            return [CallRow(**dict(zip(_CALL_COLUMNS, row, strict=True))) for row in rows]
+
+    def list_latches(
+        self, *, standing: bool = False, limit: int = 50, before: str | None = None
+    ) -> list[Latch]:
+        """List latches, newest first; `standing` leaves out those that were lifted."""
+        return self._latches(id=None, before=before, standing=standing, limit=limit)
+
+    def get_latch(self, latch_id: str) -> Latch | None:
+        """Read one latch."""
+        return next(iter(self._latches(id=latch_id, before=None, standing=False, limit=1)), None)
+
+    def _latches(self, **wanted: object) -> list[Latch]:
+        with self._errors():
+            rows = self._connection.execute(STATEMENTS["list_latches"], wanted)
+            return [msgspec.json.decode(row[0], type=Latch) for row in rows]
+
+    def list_audit(
+        self,
+        *,
+        actor: str | None = None,
+        latch: str | None = None,
+        changes: bool = False,
+        limit: int = 50,
+        before: int | None = None,
+    ) -> list[AuditRow]:
+        """List requests to the operator's interface, newest first; `changes` leaves out those that only read."""
+        return self._audit_rows(
+            "list_audit", actor=actor, latch=latch, changes=changes, limit=limit, before=before
+        )
+
+    def find_keyed_request(self, actor: str, key: str) -> AuditRow | None:
+        """Find the write that an actor sent under an idempotency key."""
+        return next(iter(self._audit_rows("find_keyed_request", actor=actor, key=key)), None)
+
+    def _audit_rows(self, statement: str, **wanted: object) -> list[AuditRow]:
+        with self._errors():
+            rows = self._connection.execute(STATEMENTS[statement], wanted)
+            return [AuditRow(**dict(zip(_AUDIT_COLUMNS, row, strict=True))) for row in rows]
 
     def get_turn(self, turn_id: str) -> TurnEntry | None:
         """Read one turn as last recorded; `outcome` is None while it is held."""
@@ -126,6 +216,14 @@ class LedgerReader:
             raise LedgerCorruptError(
                 f"{self._path}: an entry is not UTF-8; run `turngate ledger verify`"
             ) from error
+
+
+_AUDIT_COLUMNS = ("seq", *(field.name for field in dataclasses.fields(AuditRow) if field.name != "seq"))
+_CALL_COLUMNS = tuple(field.name for field in dataclasses.fields(CallRow))
+
+
+def _narrowed(matching: TurnFilter | CallFilter) -> dict[str, str | None]:
+    return {name: value and str(value) for name, value in dataclasses.asdict(matching).items()}
 
 
 def _turn(payload: bytes, delivery: str) -> TurnEntry:

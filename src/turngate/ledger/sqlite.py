@@ -21,8 +21,10 @@ from turngate.core.policy import Mode
 from turngate.core.slot import SlotState
 from turngate.core.verdict import Outcome, Reason
 from turngate.errors import LedgerError, LedgerUnavailableError, MisuseError
+from turngate.ledger.audit import Audited, Latched, Lifted
 from turngate.ledger.digest import CallKey, keyed_digest
 from turngate.ledger.entry import Delivery, canonical
+from turngate.ledger.latch import LatchBoard
 from turngate.ledger.sqlite_database import DeliveryNote, SQLiteDatabase, Write, as_ledger_error
 from turngate.ledger.store import LedgerCounters, Receipt, Refusal, issue_receipt
 from turngate.ledger.write_queue import WriteQueue
@@ -31,7 +33,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
+    from turngate.ledger.audit import AuditNote
     from turngate.ledger.entry import TurnEntry, TurnStart
+    from turngate.ledger.latch import Latch, Lift
 
 GATHER_S: Final = 0.1
 """Seconds for which writes that nobody waits for may gather; what a crash may lose of them says nothing about a release."""
@@ -62,6 +66,8 @@ class SQLiteLedger:
     ) -> None:
         self.path: Final = path
         self.counters: Final = LedgerCounters()
+        self.latches: Final = LatchBoard()
+        self._releasing: dict[str, asyncio.Future[int | Refusal]] = {}
         self._timeout_s = timeout_s
         self._busy_timeout_s = busy_timeout_s
         self._queue_limit = queue_limit
@@ -74,11 +80,13 @@ class SQLiteLedger:
             raise MisuseError("the ledger is open already")
         self._loop = asyncio.get_running_loop()
         self._closed: asyncio.Future[None] = self._loop.create_future()
-        opened: asyncio.Future[bytes] = self._loop.create_future()
+        opened: asyncio.Future[tuple[bytes, list[Latch]]] = self._loop.create_future()
         threading.Thread(
             target=self._write_until_closed, args=(opened,), name="turngate-ledger", daemon=True
         ).start()
-        self._key = await opened
+        self._key, standing = await opened
+        for latch in standing:
+            self.latches.put_up(latch)
         self._is_open = True
 
     async def close(self) -> None:
@@ -105,14 +113,27 @@ class SQLiteLedger:
         """Check the stops and record the release in one transaction; see `Ledger.release`."""
         _demand(entry.outcome is Outcome.RELEASED and entry.delivery is Delivery.PENDING, "release", entry)
         try:
-            answer = await self._ask(Write("released", entry.turn_id, canonical(entry)))
+            answer = await self._ask(Write("released", entry.turn_id, canonical(entry)), self._releasing)
         except LedgerUnavailableError:
             self._withdraw(entry, Outcome.BLOCKED, Reason.LEDGER_UNAVAILABLE)
             raise
         except asyncio.CancelledError:
             self._withdraw(entry, Outcome.CANCELLED, Reason.CANCELLED_BY_CLIENT)
             raise
+        finally:
+            self._releasing.pop(entry.turn_id, None)
         return answer if isinstance(answer, Refusal) else issue_receipt(entry.turn_id, answer)
+
+    def revoke(self, turn_id: str, refusal: Refusal) -> None:
+        """Answer a release under way at once; see `Ledger.revoke`."""
+        waiter = self._releasing.get(turn_id)
+        if waiter is not None and not waiter.done():
+            waiter.set_result(refusal)
+
+    def withdraw(self, entry: TurnEntry) -> None:
+        """Take back a release that was not carried out; see `Ledger.withdraw`."""
+        _demand(entry.outcome in {Outcome.BLOCKED, Outcome.CANCELLED}, "withdraw", entry)
+        self._tell(Write("withdrawn", entry.turn_id, canonical(entry)))
 
     async def record(self, entry: TurnEntry) -> Refusal | None:
         """Record a blocked or cancelled turn durably."""
@@ -128,6 +149,30 @@ class SQLiteLedger:
     def confirm_delivery(self, turn_id: str, delivery: Delivery) -> None:
         """Note what became of the released bytes."""
         self._tell(Write("delivery", turn_id, canonical(DeliveryNote(turn_id, delivery, time.time()))))
+
+    async def latch(self, latch: Latch, audit: AuditNote | None = None) -> None:
+        """Put a latch into force and make it durable; see `Ledger.latch`."""
+        payload = canonical(Latched(latch=latch, audit=audit))
+        self.latches.put_up(latch)
+
+        def settle(*, written: bool) -> None:
+            if not written:
+                self.latches.take_down(latch.id)
+
+        await self._change(Write("latched", latch.id, payload), settle)
+
+    async def lift(self, lift: Lift, audit: AuditNote | None = None) -> None:
+        """End a latch; see `Ledger.lift`."""
+
+        def settle(*, written: bool) -> None:
+            if written:
+                self.latches.take_down(lift.id)
+
+        await self._change(Write("lifted", lift.id, canonical(Lifted(lift=lift, audit=audit))), settle)
+
+    def audit(self, note: AuditNote) -> None:
+        """Note, without waiting, a request to the operator's interface."""
+        self._tell(Write("audited", "", canonical(Audited(audit=note))))
 
     def _withdraw(self, entry: TurnEntry, outcome: Outcome, reason: Reason) -> None:
         """Take back a release whose receipt is not handed over.
@@ -151,10 +196,27 @@ class SQLiteLedger:
         )
         self._tell(Write("withdrawn", entry.turn_id, canonical(withdrawn)))
 
-    async def _ask(self, write: Write) -> int | Refusal:
+    async def _change(self, write: Write, settle: Callable[..., None]) -> None:
+        """Write what an operator asked for. Whoever asked may leave: `settle` hears all the same what became of it."""
+        waiter: asyncio.Future[int | Refusal] = self._loop.create_future()
+        waiter.add_done_callback(lambda done: settle(written=done.exception() is None))
+        if self._is_open:
+            self._queue.put(_Job(write, waiter), urgent=True)
+        else:
+            waiter.set_exception(LedgerUnavailableError(f"{self.path}: the ledger is not open"))
+        finished, _ = await asyncio.wait([waiter], timeout=self._timeout_s)
+        if not finished:
+            raise LedgerUnavailableError(f"{self.path}: not durable within {self._timeout_s} s")
+        waiter.result()
+
+    async def _ask(
+        self, write: Write, register: dict[str, asyncio.Future[int | Refusal]] | None = None
+    ) -> int | Refusal:
         if not self._is_open:
             raise LedgerUnavailableError(f"{self.path}: the ledger is not open")
         waiter: asyncio.Future[int | Refusal] = self._loop.create_future()
+        if register is not None:
+            register[write.turn_id] = waiter
         self._queue.put(_Job(write, waiter), urgent=True)
         try:
             async with asyncio.timeout(self._timeout_s):
@@ -170,13 +232,14 @@ class SQLiteLedger:
 
     # From here on: the writer thread.
 
-    def _write_until_closed(self, opened: asyncio.Future[bytes]) -> None:
+    def _write_until_closed(self, opened: asyncio.Future[tuple[bytes, list[Latch]]]) -> None:
         try:
             database = SQLiteDatabase(self.path, busy_timeout_s=self._busy_timeout_s)
+            standing = database.standing_latches()
         except Exception as error:  # noqa: BLE001 -- carried over to whoever awaits open()
             self._wake(_fail, opened, error)
             return
-        self._wake(_resolve, opened, database.key)
+        self._wake(_resolve, opened, (database.key, standing))
         try:
             while batch := self._queue.take():
                 self._settle(batch, _write_batch(database, batch))

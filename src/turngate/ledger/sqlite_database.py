@@ -15,14 +15,17 @@ import time
 from typing import TYPE_CHECKING, Any, Final
 
 import apsw
+import msgspec
 
 from turngate import failpoint
 from turngate.core.finding import Code
 from turngate.core.verdict import Outcome, Reason
 from turngate.errors import LedgerCorruptError, LedgerError, LedgerUnavailableError
+from turngate.ledger.audit import Latched
 from turngate.ledger.chain import GENESIS, Link, link_hash
 from turngate.ledger.digest import create_key, key_id, load_key
 from turngate.ledger.entry import Delivery, canonical, turn_from
+from turngate.ledger.latch import CODES, Latch, LatchKind
 from turngate.ledger.location import key_path, lock_path
 from turngate.ledger.statements import load_statements
 from turngate.ledger.store import Refusal
@@ -30,7 +33,7 @@ from turngate.ledger.store import Refusal
 if TYPE_CHECKING:
     from pathlib import Path
 
-SCHEMA_VERSION: Final = 1
+SCHEMA_VERSION: Final = 2
 OLDEST_SQLITE: Final = (3, 51, 3)
 STATEMENTS: Final = load_statements("sqlite.sql")
 PROJECTIONS: Final = {
@@ -39,16 +42,15 @@ PROJECTIONS: Final = {
     "decided": STATEMENTS["project_decided"],
     "withdrawn": STATEMENTS["project_decided"],
     "delivery": STATEMENTS["project_delivery"],
+    "audited": STATEMENTS["project_audited"],
+    "latched": STATEMENTS["project_latched"] + STATEMENTS["project_audited"],
+    "lifted": STATEMENTS["project_lifted"] + STATEMENTS["project_audited"],
 }
 """Entry kind -> the statement that brings the views up to date from its payload."""
+OPERATOR_KINDS: Final = frozenset({"audited", "latched", "lifted"})
+"""Kinds that are about no turn: what an operator asked for. They go through the one queue that releases go through, so
+each release is ordered before or after each latch."""
 
-_CODE_OF_STOP: Final = {
-    "quarantine_turn": Code.TURN_QUARANTINED,
-    "quarantine_response": Code.TURN_QUARANTINED,
-    "disable_tool": Code.TOOL_DISABLED,
-    "stop_tenant": Code.TENANT_STOPPED,
-    "stop_all": Code.GATE_STOPPED,
-}
 _ALREADY_ENDED: Final = Refusal(Reason.DUPLICATE_DELIVERY, Code.DUPLICATE_DELIVERY)
 
 
@@ -58,6 +60,7 @@ class Write:
 
     kind: str
     turn_id: str
+    """The turn, or the latch, that it is about."""
     payload: bytes
 
 
@@ -131,6 +134,8 @@ class SQLiteDatabase:
         return answer  # noqa: RET504 -- inside the block mypy sees a path without a return
 
     def _apply(self, write: Write) -> int | Refusal:
+        if write.kind in OPERATOR_KINDS:
+            return self._append(write.kind, write.payload)
         state = self.connection.execute(STATEMENTS["read_turn_state"], {"turn_id": write.turn_id}).fetchone()
         outcome, delivery = state or (None, None)
         match write.kind:
@@ -163,7 +168,7 @@ class SQLiteDatabase:
         if found is None:
             return None
         latch, kind = found
-        return Refusal(Reason.STOPPED_BY_OPERATOR, _CODE_OF_STOP[kind], latch)
+        return Refusal(Reason.STOPPED_BY_OPERATOR, CODES[LatchKind(kind)], latch)
 
     def _append(self, kind: str, payload: bytes) -> int:
         assert self._head is not None
@@ -192,13 +197,34 @@ class SQLiteDatabase:
         version = self.connection.pragma("user_version")
         if version == SCHEMA_VERSION:
             return
+        if version == 1:
+            self._migrate_from_1()
+            return
         if version != 0 or self.connection.pragma("schema_version") != 0:
             raise LedgerError(
                 f"{self.path} is no ledger of this turngate (schema version {version}, wanted {SCHEMA_VERSION})"
             )
         with self.connection:
-            self.connection.execute(STATEMENTS["schema"])
+            create_schema(self.connection)
             self.connection.pragma("user_version", SCHEMA_VERSION)
+
+    def _migrate_from_1(self) -> None:
+        """Bring a ledger of version 1 up to date, all of it or nothing; a stop that stands in it goes on standing."""
+        self._head = self._read_head()
+        with self.connection:
+            self.connection.execute(STATEMENTS["migrate_1"])
+            self.connection.execute(STATEMENTS["schema_operator"])
+            for payload in self._column("list_latches_1"):
+                latch = msgspec.json.decode(payload, type=Latch)
+                self._append("latched", canonical(Latched(latch=latch)))
+            self.connection.execute(STATEMENTS["drop_latches_1"])
+            self.connection.pragma("user_version", SCHEMA_VERSION)
+
+    def standing_latches(self) -> list[Latch]:
+        """The latches in force."""
+        everything = {"id": None, "before": None, "standing": True, "limit": -1}
+        rows = self.connection.execute(STATEMENTS["list_latches"], everything)
+        return [msgspec.json.decode(row[0], type=Latch) for row in rows]
 
     def _load_key(self) -> bytes:
         """Load the HMAC key; only an empty ledger gets a new one, or old digests could never be tested again."""
@@ -238,6 +264,12 @@ class SQLiteDatabase:
         except OSError:
             return ()
         return tuple((each.st_dev, each.st_ino) for each in found)
+
+
+def create_schema(connection: apsw.Connection) -> None:
+    """Make the tables of this version; the verifier replays into them too."""
+    connection.execute(STATEMENTS["schema"])
+    connection.execute(STATEMENTS["schema_operator"])
 
 
 def project(connection: apsw.Connection, seq: int, kind: str, payload: str) -> None:

@@ -15,7 +15,9 @@ from turngate.errors import MisuseError
 if TYPE_CHECKING:
     from turngate.core.finding import Code
     from turngate.core.verdict import Reason
+    from turngate.ledger.audit import AuditNote
     from turngate.ledger.entry import Delivery, TurnEntry, TurnStart
+    from turngate.ledger.latch import Latch, LatchBoard, Lift
 
 _SEAL: Final = object()
 
@@ -65,6 +67,10 @@ class Ledger(Protocol):
     def counters(self) -> LedgerCounters:
         """The running counts since `open`."""
 
+    @property
+    def latches(self) -> LatchBoard:
+        """The operator's stops in force; complete before `open` returns."""
+
     async def open(self) -> None:
         """Take the ledger into use and end what an earlier process left unfinished."""
 
@@ -84,6 +90,12 @@ class Ledger(Protocol):
         written all the same is withdrawn by a later entry. After a `Refusal` the caller records the block.
         """
 
+    def revoke(self, turn_id: str, refusal: Refusal) -> None:
+        """Answer a release under way with `refusal` at once. What may be written of it all the same, the caller withdraws."""
+
+    def withdraw(self, entry: TurnEntry) -> None:
+        """Note, without waiting, how a turn ended whose release may have been written and was not carried out."""
+
     async def record(self, entry: TurnEntry) -> Refusal | None:
         """Record a blocked or cancelled turn durably; a `Refusal` means that it had ended already."""
 
@@ -92,3 +104,16 @@ class Ledger(Protocol):
 
     def confirm_delivery(self, turn_id: str, delivery: Delivery) -> None:
         """Note, without waiting, what became of the released bytes."""
+
+    async def latch(self, latch: Latch, audit: AuditNote | None = None) -> None:
+        """Put a latch into force: on the board at once, durable on return.
+
+        No release that it covers is committed after this returns. On failure it is taken down again; if it took too
+        long, it stands until it is known to have failed.
+        """
+
+    async def lift(self, lift: Lift, audit: AuditNote | None = None) -> None:
+        """End a latch, durably; only then is it taken down from the board."""
+
+    def audit(self, note: AuditNote) -> None:
+        """Note, without waiting, a request to the operator's interface."""

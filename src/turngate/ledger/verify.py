@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import apsw
 
 from turngate.ledger.chain import GENESIS, Checkpoint, Link, check_chain
-from turngate.ledger.sqlite_database import STATEMENTS, project
+from turngate.ledger.sqlite_database import SCHEMA_VERSION, STATEMENTS, create_schema, project
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -51,7 +51,11 @@ def verify_ledger(path: Path, checkpoint: Checkpoint | None = None) -> VerifyRep
         scratch.pragma("journal_mode", "off")  # before the ATTACH, to which it would apply too
         scratch.execute("ATTACH ? AS ledger", (f"{path.resolve().as_uri()}?mode=ro",))
         scratch.execute("BEGIN")
-        scratch.execute(STATEMENTS["schema"])
+        if (version := scratch.pragma("user_version", schema="ledger")) != SCHEMA_VERSION:
+            return VerifyReport(
+                0, GENESIS.hex(), f"file: schema version {version}; the gate of this version migrates it"
+            )
+        create_schema(scratch)
         chain = check_chain(_replayed(scratch), checkpoint)
         head = chain.head
         if chain.flaw is not None:
@@ -60,6 +64,8 @@ def verify_ledger(path: Path, checkpoint: Checkpoint | None = None) -> VerifyRep
             return VerifyReport(
                 head.size, head.head, f"views: turn {odd[1]} is not what its entries say", odd[0] or None
             )
+        if odd := scratch.execute(STATEMENTS["compare_operator_views"]).fetchone():
+            return VerifyReport(head.size, head.head, f"views: {odd[0]} is not what its entry says")
         for (answer,) in scratch.execute("PRAGMA ledger.integrity_check(1)"):
             if answer != "ok":
                 return VerifyReport(head.size, head.head, f"file: {answer}")

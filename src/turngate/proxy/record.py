@@ -56,6 +56,7 @@ def turn_entry(
         upstream=start.upstream,
         dialect=start.dialect,
         model=_clipped(turn.model or start.model),
+        requested_model=_clipped(start.requested_model),
         streamed=start.streamed,
         started_at=start.started_at,
         mode=start.mode,

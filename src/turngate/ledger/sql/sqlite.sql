@@ -1,12 +1,12 @@
 -- The ledger's statements on SQLite. Each begins with `-- name:`; the lines below it say what it is for.
--- `entries` is the truth and only grows. `turns` and `calls` are its projection: the statements that make them read
--- nothing but the entry's own payload, so the verifier can rebuild both and compare.
+-- `entries` is the truth and only grows. The other tables are its projection: the statements that make them read
+-- nothing but the entry's own payload, so the verifier can rebuild them and compare.
 
 -- name: schema
--- Version 1. Everything is STRICT; the triggers stop mistakes, the hash chain shows intent.
+-- Version 2. Everything is STRICT; the triggers stop mistakes, the hash chain shows intent.
 CREATE TABLE entries (
     seq INTEGER PRIMARY KEY,
-    kind TEXT NOT NULL CHECK (kind IN ('opened', 'held', 'decided', 'withdrawn', 'delivery')),
+    kind TEXT NOT NULL CHECK (kind <> ''),
     payload TEXT NOT NULL,
     prev_hash BLOB NOT NULL,
     hash BLOB NOT NULL
@@ -44,7 +44,8 @@ CREATE TABLE turns (
     bytes_held INTEGER,
     bytes_injected INTEGER,
     sha256 TEXT,
-    delivery TEXT NOT NULL
+    delivery TEXT NOT NULL,
+    requested_model TEXT
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX turns_by_tenant ON turns (tenant, turn_id);
 CREATE INDEX turns_by_outcome ON turns (outcome, turn_id);
@@ -72,12 +73,15 @@ CREATE TABLE calls (
     PRIMARY KEY (turn_id, choice, slot)
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX calls_by_tool ON calls (tool, turn_id);
--- An operator's standing stop. A column that is NULL does not narrow it, so a latch covers a turn when all its
--- other columns match; the checks demand what each kind is about.
+
+-- name: schema_operator
+-- The operator's part of version 2: standing stops, and who asked for what.
+-- A latch's column that is NULL does not narrow it, so a latch covers a turn when all its other columns match; the
+-- checks demand what each kind is about.
 CREATE TABLE latches (
     id TEXT PRIMARY KEY,
-    kind TEXT NOT NULL CHECK (kind IN
-        ('quarantine_turn', 'quarantine_response', 'disable_tool', 'stop_tenant', 'stop_all')),
+    kind TEXT NOT NULL CHECK (kind IN ('quarantine_turn', 'quarantine_response', 'disable_tool', 'stop_tenant',
+        'stop_upstream', 'stop_model', 'stop_all')),
     turn_id TEXT,
     response_id TEXT,
     tool TEXT,
@@ -89,13 +93,59 @@ CREATE TABLE latches (
     lifted_at REAL,
     reason TEXT NOT NULL CHECK (reason <> ''),
     actor TEXT NOT NULL CHECK (actor <> ''),
+    expires_at REAL,
+    lifted_by TEXT,
+    lift_reason TEXT,
+    turns TEXT,
+    calls TEXT,
     CHECK ((kind = 'quarantine_turn') = (turn_id IS NOT NULL)),
     CHECK ((kind = 'quarantine_response') = (response_id IS NOT NULL)),
     CHECK ((kind = 'disable_tool') = (tool IS NOT NULL)),
     CHECK (kind <> 'stop_tenant' OR tenant IS NOT NULL),
+    CHECK (kind <> 'stop_upstream' OR upstream IS NOT NULL),
+    CHECK (kind <> 'stop_model' OR model IS NOT NULL),
     CHECK (kind <> 'stop_all' OR coalesce(tenant, upstream, model, route) IS NULL)
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX latches_standing ON latches (kind) WHERE lifted_at IS NULL;
+CREATE TABLE audit (
+    seq INTEGER PRIMARY KEY,
+    at REAL NOT NULL,
+    actor TEXT NOT NULL,
+    token_id TEXT NOT NULL,
+    role TEXT NOT NULL,
+    peer TEXT NOT NULL,
+    method TEXT NOT NULL,
+    path TEXT NOT NULL,
+    status INTEGER NOT NULL,
+    code TEXT,
+    latch TEXT,
+    idempotency_key TEXT,
+    request_sha256 TEXT
+) STRICT;
+CREATE INDEX audit_by_actor ON audit (actor, seq);
+CREATE UNIQUE INDEX audit_by_key ON audit (actor, idempotency_key) WHERE idempotency_key IS NOT NULL;
+
+-- name: migrate_1
+-- From version 1. Which kinds of entry there are is the code's to say from now on; SQLite's own procedure changes such a
+-- check in place (sqlite.org/lang_altertable.html#otheralter), however long the ledger is.
+PRAGMA writable_schema = ON;
+UPDATE sqlite_schema SET sql = replace(sql,
+    'CHECK (kind IN (''opened'', ''held'', ''decided'', ''withdrawn'', ''delivery''))', 'CHECK (kind <> '''')')
+WHERE type = 'table' AND name = 'entries';
+PRAGMA writable_schema = RESET;
+ALTER TABLE turns ADD COLUMN requested_model TEXT;
+DROP INDEX latches_standing;
+ALTER TABLE latches RENAME TO latches_1;
+
+-- name: list_latches_1
+-- What stands in a ledger of version 1, which nothing but a hand can have put there.
+SELECT CAST(json_object('id', id, 'kind', kind, 'turn_id', turn_id, 'response_id', response_id, 'tool', tool,
+    'tenant', tenant, 'upstream', upstream, 'model', model, 'route', route, 'created_at', created_at,
+    'reason', reason, 'actor', actor) AS BLOB) FROM latches_1 WHERE lifted_at IS NULL ORDER BY id;
+
+-- name: drop_latches_1
+-- The old table, once what stood in it stands in the chain.
+DROP TABLE latches_1;
 
 -- name: read_head
 -- The last entry, to go on with the chain.
@@ -109,10 +159,11 @@ VALUES (:seq, :kind, :payload, :prev_hash, :hash);
 -- name: project_held
 -- A turn begins to be held; its outcome stays NULL until it is decided.
 INSERT INTO turns (turn_id, seq, tenant, actor, route, upstream, dialect, model, streamed, mode, response_id,
-    started_at, delivery)
+    started_at, delivery, requested_model)
 SELECT :payload ->> 'turn_id', :seq, :payload ->> 'tenant', :payload ->> 'actor', :payload ->> 'route',
     :payload ->> 'upstream', :payload ->> 'dialect', :payload ->> 'model', :payload ->> 'streamed',
-    :payload ->> 'mode', :payload ->> 'response_id', :payload ->> 'started_at', 'none';
+    :payload ->> 'mode', :payload ->> 'response_id', :payload ->> 'started_at', 'none',
+    :payload ->> 'requested_model';
 
 -- name: project_decided
 -- A turn and its calls as decided; also used for a withdrawn release.
@@ -120,7 +171,7 @@ DELETE FROM calls WHERE turn_id = :payload ->> 'turn_id';
 DELETE FROM turns WHERE turn_id = :payload ->> 'turn_id';
 INSERT INTO turns (turn_id, seq, tenant, actor, route, upstream, dialect, model, streamed, mode, response_id,
     started_at, first_event_at, last_event_at, decided_at, terminal_event, terminal_reason, outcome, reason,
-    findings, codes, latch, policy, events, bytes_in, bytes_held, bytes_injected, sha256, delivery)
+    findings, codes, latch, policy, events, bytes_in, bytes_held, bytes_injected, sha256, delivery, requested_model)
 SELECT :payload ->> 'turn_id', :seq, :payload ->> 'tenant', :payload ->> 'actor', :payload ->> 'route',
     :payload ->> 'upstream', :payload ->> 'dialect', :payload ->> 'model', :payload ->> 'streamed',
     :payload ->> 'mode', :payload ->> 'response_id', :payload ->> 'started_at', :payload ->> 'first_event_at',
@@ -128,7 +179,7 @@ SELECT :payload ->> 'turn_id', :seq, :payload ->> 'tenant', :payload ->> 'actor'
     :payload ->> 'terminal_reason', :payload ->> 'outcome', :payload ->> 'reason', :payload -> 'findings',
     :payload -> 'codes', :payload ->> 'latch', :payload ->> 'policy', :payload ->> 'events',
     :payload ->> 'bytes_in', :payload ->> 'bytes_held', :payload ->> 'bytes_injected', :payload ->> 'sha256',
-    :payload ->> 'delivery';
+    :payload ->> 'delivery', :payload ->> 'requested_model';
 INSERT INTO calls (turn_id, choice, slot, call_id, tool, kind, runs_on, fragments, argument_bytes, argument_hmac,
     parse, "schema", schema_digest, first_event_at, last_event_at, terminal_event, state)
 SELECT :payload ->> 'turn_id', value ->> 'choice', value ->> 'slot', value ->> 'call_id', value ->> 'tool',
@@ -140,6 +191,34 @@ FROM json_each(:payload, '$.calls');
 -- name: project_delivery
 -- What became of the bytes of a released turn.
 UPDATE turns SET delivery = :payload ->> 'delivery' WHERE turn_id = :payload ->> 'turn_id';
+
+-- name: project_audited
+-- One request to the operator's interface; `audit` is null where the gate acts by itself.
+INSERT INTO audit (seq, at, actor, token_id, role, peer, method, path, status, code, latch, idempotency_key,
+    request_sha256)
+SELECT :seq, value ->> 'at', value ->> 'actor', value ->> 'token_id', value ->> 'role', value ->> 'peer',
+    value ->> 'method', value ->> 'path', value ->> 'status', value ->> 'code', value ->> 'latch',
+    value ->> 'idempotency_key', value ->> 'request_sha256'
+FROM (SELECT :payload -> 'audit' AS value) WHERE value <> 'null';
+
+-- name: project_latched
+-- A latch is in force from here on.
+INSERT INTO latches (id, kind, turn_id, response_id, tool, tenant, upstream, model, route, created_at, reason, actor,
+    expires_at, turns, calls)
+SELECT value ->> 'id', value ->> 'kind', value ->> 'turn_id', value ->> 'response_id', value ->> 'tool',
+    value ->> 'tenant', value ->> 'upstream', value ->> 'model', value ->> 'route', value ->> 'created_at',
+    value ->> 'reason', value ->> 'actor', value ->> 'expires_at', value -> 'turns', value -> 'calls'
+FROM (SELECT :payload -> 'latch' AS value);
+
+-- name: project_lifted
+-- A latch is over.
+UPDATE latches SET lifted_at = :payload ->> '$.lift.lifted_at', lifted_by = :payload ->> '$.lift.lifted_by',
+    lift_reason = :payload ->> '$.lift.lift_reason'
+WHERE id = :payload ->> '$.lift.id';
+
+-- name: read_latch_state
+-- Whether a latch exists and whether it was lifted.
+SELECT lifted_at FROM latches WHERE id = :id;
 
 -- name: read_turn_state
 -- How far a turn has come: no row, outcome NULL (held), or its terminal outcome.
@@ -153,10 +232,49 @@ WHERE lifted_at IS NULL
     AND (response_id IS NULL OR response_id = :payload ->> 'response_id')
     AND (tenant IS NULL OR tenant = :payload ->> 'tenant')
     AND (upstream IS NULL OR upstream = :payload ->> 'upstream')
-    AND (model IS NULL OR model = :payload ->> 'model')
+    AND (model IS NULL OR model IN (:payload ->> 'model', :payload ->> 'requested_model'))
     AND (route IS NULL OR route = :payload ->> 'route')
     AND (tool IS NULL OR tool IN (SELECT value ->> 'tool' FROM json_each(:payload, '$.calls')))
 ORDER BY created_at, id LIMIT 1;
+
+-- name: list_latches
+-- Latches, newest first, by page; with `:standing` only those in force.
+SELECT CAST(json_object('id', id, 'kind', kind, 'turn_id', turn_id, 'response_id', response_id, 'tool', tool,
+    'tenant', tenant, 'upstream', upstream, 'model', model, 'route', route, 'created_at', created_at,
+    'reason', reason, 'actor', actor, 'expires_at', expires_at, 'lifted_at', lifted_at, 'lifted_by', lifted_by,
+    'lift_reason', lift_reason, 'turns', json(coalesce(turns, '[]')), 'calls', json(coalesce(calls, '[]'))) AS BLOB)
+FROM latches
+WHERE (:id IS NULL OR id = :id) AND (:before IS NULL OR id < :before) AND (NOT :standing OR lifted_at IS NULL)
+ORDER BY id DESC LIMIT :limit;
+
+-- name: list_audit
+-- The audit's rows, newest first, by page; with `:changes` only what was meant to change something.
+SELECT seq, at, actor, token_id, role, peer, method, path, status, code, latch, idempotency_key, request_sha256
+FROM audit
+WHERE (:before IS NULL OR seq < :before) AND (:actor IS NULL OR actor = :actor)
+    AND (:latch IS NULL OR latch = :latch) AND (NOT :changes OR method <> 'GET')
+ORDER BY seq DESC LIMIT :limit;
+
+-- name: find_keyed_request
+-- The write that an actor sent under an idempotency key.
+SELECT seq, at, actor, token_id, role, peer, method, path, status, code, latch, idempotency_key, request_sha256
+FROM audit WHERE actor = :actor AND idempotency_key = :key;
+
+-- name: list_calls
+-- Calls with their turns, newest turn first, by page: each filter that is NULL does not narrow.
+SELECT calls.turn_id, choice, slot, call_id, tool, kind, runs_on, argument_bytes, state, tenant, upstream, route, model,
+    outcome, reason, latch, delivery, started_at, decided_at
+FROM calls JOIN turns USING (turn_id)
+WHERE (:before IS NULL OR calls.turn_id < :before)
+    AND (:turn_id IS NULL OR calls.turn_id = :turn_id)
+    AND (:tool IS NULL OR tool = :tool)
+    AND (:call_id IS NULL OR call_id = :call_id)
+    AND (:state IS NULL OR state = :state)
+    AND (:tenant IS NULL OR tenant = :tenant)
+    AND (:upstream IS NULL OR upstream = :upstream)
+    AND (:outcome IS NULL OR outcome = :outcome)
+    AND (:latch IS NULL OR latch = :latch)
+ORDER BY calls.turn_id DESC, choice, slot LIMIT :limit;
 
 -- name: list_unfinished
 -- Turns that an earlier process held and never decided.
@@ -207,3 +325,15 @@ SELECT min(seq), turn_id FROM (
         UNION ALL
         SELECT * FROM (SELECT * FROM main.calls EXCEPT SELECT * FROM ledger.calls)) AS odd
 ) GROUP BY turn_id ORDER BY 1, 2 LIMIT 1;
+
+-- name: compare_operator_views
+-- A latch or an audit row that differs from a replay of the entries.
+SELECT 'latch ' || id FROM (
+    SELECT id FROM (SELECT * FROM ledger.latches EXCEPT SELECT * FROM main.latches)
+    UNION ALL
+    SELECT id FROM (SELECT * FROM main.latches EXCEPT SELECT * FROM ledger.latches)
+) UNION ALL SELECT 'audit row ' || seq FROM (
+    SELECT seq FROM (SELECT * FROM ledger.audit EXCEPT SELECT * FROM main.audit)
+    UNION ALL
+    SELECT seq FROM (SELECT * FROM main.audit EXCEPT SELECT * FROM ledger.audit)
+) ORDER BY 1 LIMIT 1;
