@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import itertools
 import json
-from collections.abc import Iterable
+import random
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -147,8 +149,9 @@ def judge(
     policy: TurnPolicy | None = None,
     streamed: bool = True,
     clean: bool = True,
+    reads: Iterable[bytes] | None = None,
 ) -> Judged:
-    """The whole turn, read at once."""
+    """The whole turn, read at once, or in the given reads."""
     policy = policy or TurnPolicy()
     wire = dialect_named(dialect)
     assert wire is not None
@@ -169,7 +172,32 @@ def judge(
                 case Block():
                     sent[Block] += action.stream
 
-    carry_out(session.receive_data(data, 1.0))
+    for read in [data] if reads is None else reads:
+        carry_out(session.receive_data(read, 1.0))
     carry_out(session.receive_eof(2.0, clean=clean))
     assert session.verdict is not None
     return Judged(session.verdict, session.turn, sent[Forward], sent[Release], sent[Block])
+
+
+def judge_however_read(dialect: str, data: bytes, **options: Any) -> Judged:
+    """The turn, and that it is the same one byte at a time and split at random."""
+    whole = judge(dialect, data, **options)
+    rng = random.Random(len(data))
+    cuts = sorted(rng.sample(range(1, len(data)), min(7, len(data) - 1)))
+    split = [data[a:b] for a, b in itertools.pairwise([0, *cuts, len(data)])]
+    for reads in ([bytes([byte]) for byte in data], split):
+        other = judge(dialect, data, reads=reads, **options)
+        assert (other.verdict, other.passed, other.released, other.told) == (
+            whole.verdict,
+            whole.passed,
+            whole.released,
+            whole.told,
+        )
+    return whole
+
+
+def judge_cut(dialect: str, frames: Sequence[bytes], **options: Any) -> Iterator[tuple[int, Judged]]:
+    """The turn, cut after every number of its frames, by a clean end and by a broken connection."""
+    for count in range(1, len(frames)):
+        for clean in (True, False):
+            yield count, judge(dialect, b"".join(frames[:count]), clean=clean, **options)

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from turngate.core.body import BodyFramer
 from turngate.core.frame import Framer
+from turngate.core.ndjson import NDJSONFramer
 from turngate.core.sse import SSEFramer
 
 
@@ -22,6 +23,7 @@ class Framing:
 
 
 SSE = Framing("sse", ("text/event-stream",), SSEFramer)
+NDJSON = Framing("ndjson", ("application/x-ndjson", "application/jsonl"), NDJSONFramer)
 BODY = Framing("json", ("application/json",), BodyFramer, streamed=False)
 
 

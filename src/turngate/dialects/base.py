@@ -29,9 +29,10 @@ from turngate.core.event import (
 from turngate.core.finding import Code
 from turngate.core.frame import Frame, FrameFault
 from turngate.core.framing import BODY, SSE, Framing
+from turngate.core.json_text import LenientReading
 from turngate.core.policy import KeepAliveForm, TurnPolicy
 from turngate.core.session import Decoder
-from turngate.core.toolset import Toolset
+from turngate.core.toolset import Tool, Toolset
 
 KEEP_ALIVE: tuple[Event, ...] = (KeepAlive(),)
 
@@ -92,7 +93,9 @@ def _contains(low: bytes, carriers: Sequence[bytes]) -> bool:
     return any(carrier in low for carrier in carriers)
 
 
-def frame_fault(frame: Frame, carriers: Sequence[bytes]) -> tuple[Event, ...]:
+def frame_fault(
+    frame: Frame, carriers: Sequence[bytes], code: Code = Code.SSE_MALFORMED
+) -> tuple[Event, ...]:
     """The finding that a frame's own fault is. Held only if it may carry a call."""
     match frame.fault:
         case None:
@@ -103,7 +106,7 @@ def frame_fault(frame: Frame, carriers: Sequence[bytes]) -> tuple[Event, ...]:
             return ()
         case fault:
             message = f"a frame that clients read differently ({fault.value})"
-            return (Defect(Code.SSE_MALFORMED, message, may_carry_call=may_carry(frame.raw, carriers)),)
+            return (Defect(code, message, may_carry_call=may_carry(frame.raw, carriers)),)
 
 
 def may_hold(events: Iterable[Event], forbidden: frozenset[str] = frozenset()) -> bool:
@@ -158,3 +161,40 @@ def blank_or_comment(form: KeepAliveForm) -> bytes:
 def listed(value: Any) -> Iterable[Any]:
     """The entries of a list; nothing for anything else."""
     return value if isinstance(value, list) else ()
+
+
+def function_tools(entries: Any) -> list[Tool]:
+    """The tools of a request that declares each as `{"function": {"name", "parameters"}}`, as OpenAI first did."""
+    functions = [entry.get("function") for entry in listed(entries) if isinstance(entry, dict)]
+    return [
+        Tool(function["name"], schema=function.get("parameters"))
+        for function in functions
+        if isinstance(function, dict) and isinstance(function.get("name"), str)
+    ]
+
+
+def json_faults(reading: LenientReading, data: bytes, carriers: Sequence[bytes]) -> list[Event]:
+    """The findings that a frame's JSON is: clients refuse it, or read it differently. Held only if it may carry a call."""
+    faults = [
+        message
+        for message, found in (
+            ("an event that some clients cannot read", reading.disputed),
+            ("an event repeats a key", reading.repeated_key),
+        )
+        if found
+    ]
+    suspect = bool(faults) and may_carry(data, carriers)
+    return [Defect(Code.INVALID_EVENT, message, may_carry_call=suspect) for message in faults]
+
+
+def exact_text(raw: bytes | None) -> str | None:
+    """The exact text of raw JSON; None where it has none that every reader shares."""
+    try:
+        return None if raw is None else raw.decode("utf-8", "surrogatepass")
+    except UnicodeDecodeError:
+        return None
+
+
+def is_index(value: Any) -> bool:
+    """Whether a value numbers something."""
+    return isinstance(value, int) and not isinstance(value, bool) and value >= 0
