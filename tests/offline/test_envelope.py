@@ -57,6 +57,12 @@ def test_an_upstream_has_the_policy_that_the_configuration_would_make_of_it() ->
     assert read(chunks=[]).upstream is None
 
 
+def test_a_request_goes_to_the_usual_path_unless_the_document_names_another() -> None:
+    assert read(chunks=[]).path == "/v1/chat/completions"
+    assert read(chunks=[], path="/openai/chat/completions?v=1").path == "/openai/chat/completions?v=1"
+    assert (read(chunks=[]).media_type, read(body={}).media_type) == ("text/event-stream", "application/json")
+
+
 def test_an_expectation_names_the_verdict() -> None:
     call = {"id": "c", "name": "ls", "arguments": {"a": 1}}
     expected = read_expectation({"outcome": "released", "reason": "valid", "codes": [], "calls": [call]})
@@ -87,6 +93,9 @@ def test_every_outcome_has_a_status() -> None:
         ("$.tool_schemas", {"chunks": [], "tool_schemas": []}),
         ("$.pinned", {"chunks": [], "pinned": None}),
         ("$.title", {"chunks": [], "title": 1}),
+        ("$.path", {"chunks": [], "path": "/v1/messages"}),
+        ("$.path", {"chunks": [], "method": "GET"}),
+        ("$.upstream.mode", {"chunks": [], "upstream": {"mode": "off"}}),
         ("$.upstream", {"chunks": [], "upstream": "openai"}),
         ("$.upstream.url", {"chunks": [], "upstream": {"url": ""}}),
         ("$.upstream.preset", {"chunks": [], "upstream": {"preset": "opneai"}}),

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from turngate.core.finding import Code
-from turngate.core.policy import Quirk, TurnPolicy
+from turngate.core.policy import Mode, Quirk, TurnPolicy
 from turngate.core.toolset import Tool, Toolset
 from turngate.core.verdict import Outcome, Reason
 from turngate.dialects.base import Dialect
@@ -22,11 +22,20 @@ from turngate.offline.report import Status
 from turngate.presets import PRESETS, preset_named
 
 KEYS = frozenset(
-    {"title", "profile", "request", "tool_schemas", "upstream", "pinned", "source", "expect", *REPLIES}
-)
+    {
+        "title", "profile", "source", "method", "path", "request", "tool_schemas", "upstream", "pinned", "expect", *REPLIES,
+    }
+)  # fmt: skip
 """Every key of a document of a dialect."""
 
-UPSTREAM_KEYS = ("preset", "accept", "harmless", "forbidden_provider_tools")
+PATHS = {
+    "openai_chat": "/v1/chat/completions",
+    "mistral_chat": "/v1/chat/completions",
+    "anthropic_messages": "/v1/messages",
+}
+"""Where a request goes whose document names no path: the format's own, where it has one."""
+
+UPSTREAM_KEYS = ("preset", "accept", "harmless", "forbidden_provider_tools", "mode")
 """What `upstream` may say, as in the configuration's `[upstreams.NAME]`."""
 
 EXPECT_KEYS = ("outcome", "reason", "status", "codes", "warnings", "calls")
@@ -74,6 +83,7 @@ class Upstream:
     accept: tuple[Quirk, ...] = ()
     harmless: tuple[str, ...] = ()
     forbidden_provider_tools: tuple[str, ...] = ()
+    mode: Mode = Mode.ENFORCE
 
     @property
     def policy(self) -> TurnPolicy:
@@ -84,6 +94,7 @@ class Upstream:
             accept=frozenset(found.accept) | frozenset(self.accept),
             harmless=frozenset(self.harmless),
             forbidden_provider_tools=frozenset(self.forbidden_provider_tools),
+            mode=self.mode,
         )
 
 
@@ -93,6 +104,9 @@ class Envelope:
 
     dialect: Dialect
     tools: Toolset
+    method: str
+    path: str
+    """With the query, as sent to the upstream; empty where nothing names one."""
     request: bytes | None
     """The request's body; None where the document declares only schemas."""
     form: str
@@ -111,6 +125,11 @@ class Envelope:
         """Whether the reply is a stream, and not one JSON body."""
         return self.form != "body"
 
+    @property
+    def media_type(self) -> str:
+        """What the provider calls the reply."""
+        return next(each for each in self.dialect.framings if each.streamed is self.streamed).media_types[0]
+
 
 def read_envelope(dialect: Dialect, document: Mapping[str, Any]) -> Envelope:
     """Read a document of this dialect; raises `EnvelopeError`."""
@@ -122,11 +141,18 @@ def read_envelope(dialect: Dialect, document: Mapping[str, Any]) -> Envelope:
         raise EnvelopeError(
             Code.INVALID_DOCUMENT, "$", f"the document needs exactly one of {_listed(REPLIES)}"
         )
+    method = _text(document.get("method", "POST"), "$.method")
+    path = _text(document.get("path", PATHS.get(dialect.name, "")), "$.path")
+    if path and not dialect.claims(method, path.partition("?")[0]):
+        message = f"{dialect.name} does not claim this path; write one that it does"
+        raise EnvelopeError(Code.INVALID_DOCUMENT, "$.path", message)
     request, tools = _tools(dialect, document)
     pieces, end = _reply(given[0], document[given[0]])
     return Envelope(
         dialect,
         tools,
+        method,
+        path,
         request,
         given[0],
         tuple(pieces),
@@ -179,6 +205,7 @@ def _upstream(given: Any) -> Upstream:
         tuple(_words(fields, "accept", "$.upstream", Quirk)),
         tuple(_texts(fields, "harmless", "$.upstream")),
         tuple(_texts(fields, "forbidden_provider_tools", "$.upstream")),
+        _word(fields.get("mode", Mode.ENFORCE), "$.upstream.mode", Mode),
     )
 
 
