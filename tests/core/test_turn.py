@@ -107,6 +107,13 @@ def test_a_turn_is_finished_when_every_choice_that_appeared_is() -> None:
     assert turn.state is TurnState.FINISHED
 
 
+def test_a_finished_turn_goes_on_with_a_further_choice_and_no_other_way() -> None:
+    turn = after(OPEN, CALLS, ChoiceOpened(1), Prose(1))
+    assert (turn.state, turn.finished, turn.findings.codes()) == (TurnState.OPEN, False, ())
+    turn.apply(Prose(0), 1.0)
+    assert turn.findings.codes() == (Code.DELTA_AFTER_TERMINAL,)
+
+
 def test_a_forbidden_tool_of_the_provider_is_held() -> None:
     policy = TurnPolicy(forbidden_provider_tools=frozenset({"web_search"}))
     turn = after(SlotOpened((0,), 0, "call", runs_on=RunsOn.PROVIDER), policy=policy)

@@ -56,6 +56,12 @@ RELEASED: dict[str, tuple[bytes, list[tuple[str | None, str, str]]]] = {
         + DONE,
         [(None, "ls", "{}")],
     ),
+    "choices that come one after another": (
+        OPEN + call("{}", index=0) + chunk({}, "tool_calls")
+        + chunk({"tool_calls": [{"index": 0, "id": "d", "function": {"name": "rm", "arguments": "{}"}}]}, index=1)
+        + chunk({}, "tool_calls", index=1) + DONE,
+        [("call_1", "ls", "{}"), ("d", "rm", "{}")],
+    ),
     "a clean end without the sentinel": (OPEN + call("{}", index=0) + chunk({}, "tool_calls"), [("call_1", "ls", "{}")]),
 }  # fmt: skip
 

@@ -95,7 +95,8 @@ TURN_TRANSITIONS: dict[tuple[TurnState, TurnInput], tuple[TurnState, Code | None
     (_T.OPEN, _I.FAULT): (_T.FAULTED, None),
     (_T.OPEN, _I.END): (_T.ENDED, None),
     (_T.FINISHED, _I.OPEN): (_T.FINISHED, Code.DUPLICATE_START),
-    (_T.FINISHED, _I.CONTENT): (_T.FINISHED, Code.DELTA_AFTER_TERMINAL),
+    # Only what begins a further choice: whatever follows the end of its own choice is found there.
+    (_T.FINISHED, _I.CONTENT): (_T.OPEN, None),
     (_T.FINISHED, _I.TRAILER): (_T.FINISHED, None),
     (_T.FINISHED, _I.FINISH): (_T.FINISHED, None),
     (_T.FINISHED, _I.FINISH_LAST): (_T.FINISHED, None),
