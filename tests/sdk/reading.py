@@ -148,8 +148,10 @@ class MessagesReader:
         self._blocks: dict[int, Any] = {}
         self._pieces: dict[int, list[str]] = {}
         self._snapshot: Any = None
+        self._streamed = False
 
     def raw(self, item: Any) -> None:
+        self._streamed = True
         match item.type:
             case "message_start":
                 self._take(item.message)
@@ -167,7 +169,7 @@ class MessagesReader:
             self._pieces.setdefault(item.index, []).append(item.delta.partial_json)
 
     def helped(self, event: Any, snapshot: Any) -> None:
-        self._snapshot = snapshot
+        self._snapshot, self._streamed = snapshot, True
         if event.type == "content_block_delta":
             self._delta(event)
 
@@ -189,7 +191,8 @@ class MessagesReader:
         for index, block in self._blocks.items():
             if block.type == "tool_use":
                 text = "".join(self._pieces.get(index, ()))
-                if index not in self._pieces and (parses or block.input):
+                # The empty input of a block's start only holds its place; in a whole message it is the input.
+                if index not in self._pieces and (block.input or not self._streamed):
                     text = json.dumps(block.input)
                 parsed = block.input if parses else None
                 self.seen.calls.append(SeenCall(0, block.id, block.name, text, parsed))
