@@ -113,6 +113,7 @@ class AnthropicMessages:
     framings: ClassVar[tuple[Framing, ...]] = SSE_OR_BODY
     named_choice_ends_naturally: ClassVar[bool] = False
     ids_optional: ClassVar[bool] = False
+    breaks_after_block: ClassVar[bool] = False
 
     def claims(self, method: str, path: str) -> bool:
         """`POST .../messages`, wherever a server mounts it, and Google's spelling of the same."""

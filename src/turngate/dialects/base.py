@@ -23,13 +23,14 @@ from turngate.core.event import (
     KeepAlive,
     RunsOn,
     SlotIdentified,
+    SlotKey,
     SlotOpened,
     Unrecognised,
 )
 from turngate.core.finding import Code
 from turngate.core.frame import Frame, FrameFault
 from turngate.core.framing import BODY, SSE, Framing
-from turngate.core.json_text import LenientReading
+from turngate.core.json_text import LenientReading, read_lenient
 from turngate.core.policy import KeepAliveForm, TurnPolicy
 from turngate.core.session import Decoder
 from turngate.core.toolset import Tool, Toolset
@@ -55,6 +56,8 @@ class Dialect(Protocol):
     """Whether a request that forces one tool by name legally ends with the natural reason."""
     ids_optional: ClassVar[bool]
     """Whether the format has calls without an id."""
+    breaks_after_block: ClassVar[bool]
+    """Whether the connection is broken off after a block's error, because no event makes the official client raise."""
 
     def claims(self, method: str, path: str) -> bool:
         """Whether a request to this path, as sent to the upstream, gets a reply in this format. Never looks at a body."""
@@ -175,16 +178,36 @@ def function_tools(entries: Any) -> list[Tool]:
 
 def json_faults(reading: LenientReading, data: bytes, carriers: Sequence[bytes]) -> list[Event]:
     """The findings that a frame's JSON is: clients refuse it, or read it differently. Held only if it may carry a call."""
-    faults = [
-        message
-        for message, found in (
-            ("an event that some clients cannot read", reading.disputed),
-            ("an event repeats a key", reading.repeated_key),
-        )
-        if found
-    ]
-    suspect = bool(faults) and may_carry(data, carriers)
-    return [Defect(Code.INVALID_EVENT, message, may_carry_call=suspect) for message in faults]
+    faults = {
+        "an event that some clients cannot read": reading.disputed,
+        "an event repeats a key": reading.repeated_key,
+    }
+    found = [message for message, is_so in faults.items() if is_so]
+    suspect = bool(found) and may_carry(data, carriers)
+    return [Defect(Code.INVALID_EVENT, message, may_carry_call=suspect) for message in found]
+
+
+def read_event(data: bytes, carriers: Sequence[bytes]) -> tuple[dict[str, Any] | None, list[Event]]:
+    """The JSON object that a frame carries, and what is wrong with it: no object, or one that clients refuse or read differently.
+
+    What is wrong is held only if it may carry a call.
+    """
+    reading = read_lenient(data)
+    if reading is None or not isinstance(reading.value, dict):
+        suspect = may_carry(data, carriers) or (reading is not None and reading.too_deep)
+        return None, [Defect(Code.INVALID_EVENT, "data that is no JSON object", may_carry_call=suspect)]
+    return reading.value, json_faults(reading, data, carriers)
+
+
+def identified(key: SlotKey, path: str, call_id: Any, name: Any, *, held: bool = True) -> list[Event]:
+    """What an entry says of a call's id and name. `held` where the agent would run the call."""
+    call_id, name = blank_to_none(call_id), blank_to_none(name)
+    events: list[Event] = []
+    if call_id is not None and not isinstance(call_id, str):
+        events.append(Defect(Code.INVALID_CALL_ID, "an id that is no text", path, may_carry_call=held))
+    if name is not None and not isinstance(name, str):
+        events.append(Defect(Code.INVALID_TOOL_NAME, "a name that is no text", path, may_carry_call=held))
+    return [*events, SlotIdentified(key, text_or_none(call_id), text_or_none(name))]
 
 
 def exact_text(raw: bytes | None) -> str | None:

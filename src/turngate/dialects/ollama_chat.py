@@ -33,7 +33,6 @@ from turngate.core.event import (
     Prose,
     ProviderFault,
     SlotClosed,
-    SlotIdentified,
     SlotOpened,
     TurnClosed,
     TurnOpened,
@@ -54,10 +53,11 @@ from turngate.dialects.base import (
     exact_text,
     frame_fault,
     function_tools,
+    identified,
     is_index,
-    json_faults,
     listed,
     may_carry,
+    read_event,
     text_or_none,
     wire_word,
 )
@@ -117,6 +117,7 @@ class OllamaChat:
     framings: ClassVar[tuple[Framing, ...]] = (NDJSON, BODY)
     named_choice_ends_naturally: ClassVar[bool] = False
     ids_optional: ClassVar[bool] = True
+    breaks_after_block: ClassVar[bool] = False
 
     def claims(self, method: str, path: str) -> bool:
         """`POST .../api/chat`."""
@@ -166,12 +167,9 @@ class OllamaDecoder:
         return [*frame_fault(frame, self.carriers, Code.INVALID_EVENT), *self._read(data)]
 
     def _read(self, data: bytes) -> list[Event]:
-        reading = read_lenient(data)
-        if reading is None or not isinstance(reading.value, dict):
-            suspect = may_carry(data, self.carriers) or (reading is not None and reading.too_deep)
-            return [Defect(Code.INVALID_EVENT, "a line that is no JSON object", may_carry_call=suspect)]
-        line = reading.value
-        events = json_faults(reading, data, self.carriers)
+        line, events = read_event(data, self.carriers)
+        if line is None:
+            return events
         events += [*_twins("line", line), *_strays("line", line), *self._open(line)]
         if line.get("error"):
             # The text of the error is free and may quote what was said; Ollama has no word for its kind.
@@ -212,7 +210,8 @@ class OllamaDecoder:
             return [Defect(Code.INVALID_TOOL_CALL, "a call without a function", path)]
         self._calls += 1
         events: list[Event] = [SlotOpened(key, 0, path), *_twins(path, call), *_twins(path, function)]
-        events += [*self._index(path, function.get("index")), *_identity(key, path, call, function)]
+        events += self._index(path, function.get("index"))
+        events += identified(key, path, call.get("id"), function.get("name"))
         text = exact_text(raw)
         if isinstance(function.get("arguments"), dict) and text is not None:
             events.append(Fragment(key, text))
@@ -287,18 +286,6 @@ def _raw_arguments(data: bytes) -> list[bytes]:
     except (msgspec.MsgspecError, RecursionError):
         return []
     return [bytes(call.function.arguments) for call in calls]
-
-
-def _identity(
-    key: tuple[int], path: str, call: Mapping[str, Any], function: Mapping[str, Any]
-) -> list[Event]:
-    call_id, name = blank_to_none(call.get("id")), blank_to_none(function.get("name"))
-    events: list[Event] = []
-    if call_id is not None and not isinstance(call_id, str):
-        events.append(Defect(Code.INVALID_CALL_ID, "an id that is no text", path))
-    if name is not None and not isinstance(name, str):
-        events.append(Defect(Code.INVALID_TOOL_NAME, "a name that is no text", path))
-    return [*events, SlotIdentified(key, text_or_none(call_id), text_or_none(name))]
 
 
 def _twins(path: str, value: Mapping[str, Any]) -> list[Event]:

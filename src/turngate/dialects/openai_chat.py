@@ -107,6 +107,7 @@ class OpenAIChat:
     framings: ClassVar[tuple[Framing, ...]] = SSE_OR_BODY
     named_choice_ends_naturally: ClassVar[bool] = True
     ids_optional: ClassVar[bool] = False
+    breaks_after_block: ClassVar[bool] = False
 
     def claims(self, method: str, path: str) -> bool:
         """`POST .../chat/completions`, wherever a server mounts it."""

@@ -16,7 +16,7 @@ from turngate.core.action import Action, Block, Decide, Finish, Forward, Inject,
 from turngate.core.finding import Code, Finding
 from turngate.core.framing import Framing
 from turngate.core.gate import GateState
-from turngate.core.policy import Mode
+from turngate.core.policy import Mode, OnBlock
 from turngate.core.session import HeldBudget, Session
 from turngate.core.verdict import Outcome, Reason
 from turngate.dialects.base import Dialect
@@ -339,7 +339,10 @@ class TurnRelay:
         await self._record_block(session)
         if self.gone:
             return
-        if reply.started:
+        if reply.started and self.dialect.breaks_after_block and self._policy.on_block is OnBlock.ERROR:
+            await reply.write(action.stream)
+            reply.cut()
+        elif reply.started:
             await reply.end(action.stream)
         else:
             headers = [(b"content-type", b"application/json"), *self._told()]
