@@ -9,7 +9,7 @@ FOREVER = 3600.0
 
 
 def test_an_urgent_job_takes_the_patient_ones_before_it_along() -> None:
-    jobs: WriteQueue[int] = WriteQueue(gather_s=FOREVER, batch_limit=10)
+    jobs: WriteQueue[int] = WriteQueue(gather_s=FOREVER, spacing_s=0, batch_limit=10)
     jobs.put(1, urgent=False)
     jobs.put(2, urgent=True)
 
@@ -17,7 +17,7 @@ def test_an_urgent_job_takes_the_patient_ones_before_it_along() -> None:
 
 
 def test_patient_jobs_are_taken_after_they_have_gathered() -> None:
-    jobs: WriteQueue[int] = WriteQueue(gather_s=0.01, batch_limit=10)
+    jobs: WriteQueue[int] = WriteQueue(gather_s=0.01, spacing_s=0, batch_limit=10)
     jobs.put(1, urgent=False)
     jobs.put(2, urgent=False)
 
@@ -25,7 +25,7 @@ def test_patient_jobs_are_taken_after_they_have_gathered() -> None:
 
 
 def test_a_full_batch_of_patient_jobs_does_not_wait() -> None:
-    jobs: WriteQueue[int] = WriteQueue(gather_s=FOREVER, batch_limit=2)
+    jobs: WriteQueue[int] = WriteQueue(gather_s=FOREVER, spacing_s=0, batch_limit=2)
     for job in range(5):
         jobs.put(job, urgent=False)
 
@@ -33,7 +33,7 @@ def test_a_full_batch_of_patient_jobs_does_not_wait() -> None:
 
 
 def test_a_closed_queue_is_drained_and_then_empty() -> None:
-    jobs: WriteQueue[int] = WriteQueue(gather_s=FOREVER, batch_limit=2)
+    jobs: WriteQueue[int] = WriteQueue(gather_s=FOREVER, spacing_s=0, batch_limit=2)
     for job in range(3):
         jobs.put(job, urgent=False)
     jobs.close()
@@ -42,7 +42,7 @@ def test_a_closed_queue_is_drained_and_then_empty() -> None:
 
 
 def test_nothing_is_lost_or_reordered_between_threads() -> None:
-    jobs: WriteQueue[int] = WriteQueue(gather_s=0.0, batch_limit=7)
+    jobs: WriteQueue[int] = WriteQueue(gather_s=0.0, spacing_s=0, batch_limit=7)
     taken: list[int] = []
 
     def take_all() -> None:
@@ -59,3 +59,15 @@ def test_nothing_is_lost_or_reordered_between_threads() -> None:
     taker.join(30)
 
     assert list(range(5000)) == taken
+
+
+def test_urgent_jobs_of_the_same_moment_are_taken_together() -> None:
+    """The first take is free; what comes within the distance after it waits for it to pass, and is then one batch."""
+    jobs: WriteQueue[int] = WriteQueue(gather_s=FOREVER, spacing_s=0.5, batch_limit=10)
+    jobs.put(1, urgent=True)
+    assert jobs.take() == [1]
+    jobs.put(2, urgent=True)
+    feeder = threading.Timer(0.02, jobs.put, (3,), {"urgent": True})
+    feeder.start()
+    assert jobs.take() == [2, 3]
+    feeder.join()

@@ -37,16 +37,16 @@ SCHEMA_VERSION: Final = 2
 OLDEST_SQLITE: Final = (3, 51, 3)
 STATEMENTS: Final = load_statements("sqlite.sql")
 PROJECTIONS: Final = {
-    "opened": None,
-    "held": STATEMENTS["project_held"],
-    "decided": STATEMENTS["project_decided"],
-    "withdrawn": STATEMENTS["project_decided"],
-    "delivery": STATEMENTS["project_delivery"],
-    "audited": STATEMENTS["project_audited"],
-    "latched": STATEMENTS["project_latched"] + STATEMENTS["project_audited"],
-    "lifted": STATEMENTS["project_lifted"] + STATEMENTS["project_audited"],
+    "opened": (),
+    "held": ("project_held",),
+    "decided": ("project_decided",),
+    "withdrawn": ("project_decided",),
+    "delivery": ("project_delivery",),
+    "audited": ("project_audited",),
+    "latched": ("project_latched", "project_audited"),
+    "lifted": ("project_lifted", "project_audited"),
 }
-"""Entry kind -> the statement that brings the views up to date from its payload."""
+"""Entry kind -> the statements that bring the views up to date from its payload."""
 OPERATOR_KINDS: Final = frozenset({"audited", "latched", "lifted"})
 """Kinds that are about no turn: what an operator asked for. They go through the one queue that releases go through, so
 each release is ordered before or after each latch."""
@@ -128,19 +128,14 @@ class SQLiteDatabase:
 
     def apply(self, write: Write) -> int | Refusal:
         """Carry out one write inside the transaction, all of it or nothing; returns the entry's number."""
-        # A savepoint: what fails is undone, and `_append` moves the head only at its end.
-        with self.connection:
-            answer = self._apply(write)
-        return answer  # noqa: RET504 -- inside the block mypy sees a path without a return
-
-    def _apply(self, write: Write) -> int | Refusal:
+        # No savepoint is needed: each write ends in one INSERT, and SQLite undoes a statement that fails, triggers included.
         if write.kind in OPERATOR_KINDS:
             return self._append(write.kind, write.payload)
         state = self.connection.execute(STATEMENTS["read_turn_state"], {"turn_id": write.turn_id}).fetchone()
         outcome, delivery = state or (None, None)
         match write.kind:
-            case "released":
-                return self._release(write, outcome)
+            case "released" if outcome is None:
+                return self._release(write)
             case "withdrawn" if outcome is None or (outcome, delivery) == (
                 Outcome.RELEASED,
                 Delivery.PENDING,
@@ -155,29 +150,21 @@ class SQLiteDatabase:
             case _:
                 return _ALREADY_ENDED
 
-    def _release(self, write: Write, outcome: str | None) -> int | Refusal:
+    def _release(self, write: Write) -> int | Refusal:
         """Check every stop and write the release, in the one transaction that makes the two inseparable."""
-        if outcome is not None:
-            return _ALREADY_ENDED
-        if stop := self._find_stop(write.payload):
-            return stop
+        found = self.connection.execute(
+            STATEMENTS["find_stop"], {"payload": write.payload.decode()}
+        ).fetchone()
+        if found is not None:
+            latch, kind = found
+            return Refusal(Reason.STOPPED_BY_OPERATOR, CODES[LatchKind(kind)], latch)
         return self._append("decided", write.payload)
-
-    def _find_stop(self, payload: bytes) -> Refusal | None:
-        found = self.connection.execute(STATEMENTS["find_stop"], {"payload": payload.decode()}).fetchone()
-        if found is None:
-            return None
-        latch, kind = found
-        return Refusal(Reason.STOPPED_BY_OPERATOR, CODES[LatchKind(kind)], latch)
 
     def _append(self, kind: str, payload: bytes) -> int:
         assert self._head is not None
         seq, prev_hash = self._head[0] + 1, self._head[1]
         digest = link_hash(prev_hash, seq, kind, payload)
-        text = payload.decode()
-        row = {"seq": seq, "kind": kind, "payload": text, "prev_hash": prev_hash, "hash": digest}
-        self.connection.execute(STATEMENTS["append_entry"], row)
-        project(self.connection, seq, kind, text)
+        insert_entry(self.connection, Link(seq, kind, payload, prev_hash, digest))
         self._head = (seq, digest)
         failpoint.hit("ledger.after_insert")
         return seq
@@ -196,6 +183,7 @@ class SQLiteDatabase:
     def _migrate(self) -> None:
         version = self.connection.pragma("user_version")
         if version == SCHEMA_VERSION:
+            project_entries(self.connection)
             return
         if version == 1:
             self._migrate_from_1()
@@ -206,6 +194,7 @@ class SQLiteDatabase:
             )
         with self.connection:
             create_schema(self.connection)
+            project_entries(self.connection)
             self.connection.pragma("user_version", SCHEMA_VERSION)
 
     def _migrate_from_1(self) -> None:
@@ -214,6 +203,7 @@ class SQLiteDatabase:
         with self.connection:
             self.connection.execute(STATEMENTS["migrate_1"])
             self.connection.execute(STATEMENTS["schema_operator"])
+            project_entries(self.connection)
             for payload in self._column("list_latches_1"):
                 latch = msgspec.json.decode(payload, type=Latch)
                 self._append("latched", canonical(Latched(latch=latch)))
@@ -272,10 +262,26 @@ def create_schema(connection: apsw.Connection) -> None:
     connection.execute(STATEMENTS["schema_operator"])
 
 
-def project(connection: apsw.Connection, seq: int, kind: str, payload: str) -> None:
-    """Bring `turns` and `calls` up to date with one entry; the verifier replays entries through this too."""
-    if statement := PROJECTIONS[kind]:
-        connection.execute(statement, {"seq": seq, "payload": payload})
+def project_entries(connection: apsw.Connection) -> None:
+    """Have this connection bring the views up to date with each entry that it inserts.
+
+    Triggers of the connection's own, so that an entry and all that follows from it are one statement: each further statement
+    would give the interpreter away and wait to get it back. The verifier replays entries through them too.
+    """
+    for kind, names in PROJECTIONS.items():
+        for name in names:
+            body = STATEMENTS[name].replace(":payload", "new.payload").replace(":seq", "new.seq")
+            connection.execute(
+                f"CREATE TEMP TRIGGER {kind}_{name} AFTER INSERT ON main.entries WHEN new.kind = '{kind}' BEGIN {body} END"
+            )
+
+
+def insert_entry(connection: apsw.Connection, entry: Link) -> None:
+    """Add one entry as it is."""
+    if entry.kind not in PROJECTIONS:
+        raise LedgerError(f"entry {entry.seq} is of no kind that this turngate knows")
+    row = {**entry._asdict(), "payload": entry.payload.decode()}
+    connection.execute(STATEMENTS["append_entry"], row)
 
 
 def check_sqlite_version(version: str) -> None:

@@ -11,8 +11,15 @@ from typing import TYPE_CHECKING
 
 import apsw
 
+from turngate.errors import LedgerError
 from turngate.ledger.chain import GENESIS, Checkpoint, Link, check_chain
-from turngate.ledger.sqlite_database import SCHEMA_VERSION, STATEMENTS, create_schema, project
+from turngate.ledger.sqlite_database import (
+    SCHEMA_VERSION,
+    STATEMENTS,
+    create_schema,
+    insert_entry,
+    project_entries,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -56,6 +63,7 @@ def verify_ledger(path: Path, checkpoint: Checkpoint | None = None) -> VerifyRep
                 0, GENESIS.hex(), f"file: schema version {version}; the gate of this version migrates it"
             )
         create_schema(scratch)
+        project_entries(scratch)
         chain = check_chain(_replayed(scratch), checkpoint)
         head = chain.head
         if chain.flaw is not None:
@@ -84,6 +92,6 @@ def _replayed(scratch: apsw.Connection) -> Iterator[Link]:
         link = Link(*row)
         yield link
         try:
-            project(scratch, link.seq, link.kind, link.payload.decode())
-        except (apsw.Error, UnicodeDecodeError, KeyError) as error:
+            insert_entry(scratch, link)
+        except (apsw.Error, UnicodeDecodeError, LedgerError) as error:
             raise _UnreplayableError(link.seq) from error

@@ -1,6 +1,6 @@
 -- The ledger's statements on SQLite. Each begins with `-- name:`; the lines below it say what it is for.
--- `entries` is the truth and only grows. The other tables are its projection: the statements that make them read
--- nothing but the entry's own payload, so the verifier can rebuild them and compare.
+-- `entries` is the truth and only grows. The other tables are its projection: the statements that make them, run by
+-- triggers, read nothing but the entry's own payload, so the verifier can rebuild them and compare.
 
 -- name: schema
 -- Version 2. Everything is STRICT; the triggers stop mistakes, the hash chain shows intent.
