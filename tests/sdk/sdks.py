@@ -62,6 +62,11 @@ class Sdks:
     turns: list[str] = field(default_factory=list)
     """The gate's turn ids, as replies named them."""
 
+    def mistral(self, origin: str) -> Any:
+        """Mistral's one SDK client for both."""
+        sdk = Mistral(api_key="none", server_url=origin, client=self.sync_http, async_client=self.http)
+        return sdk.chat
+
     async def ask(
         self,
         dialect: str,
@@ -78,9 +83,9 @@ class Sdks:
         asked: Json = {"model": "m", "messages": PROMPT, **ASKED[dialect], **more}
         try:
             if client == "async":
-                await _ASYNC[dialect](self.http, way, origin, asked, reader)
+                await _ASYNC[dialect](self, way, origin, asked, reader)
             else:
-                await asyncio.to_thread(_SYNC[dialect], self.sync_http, way, origin, asked, reader)
+                await asyncio.to_thread(_SYNC[dialect], self, way, origin, asked, reader)
         except Exception as error:  # noqa: BLE001 - whatever the SDK raises is what is to be seen
             seen.error = error
         finally:
@@ -105,8 +110,10 @@ async def opened_sdks() -> AsyncIterator[Sdks]:
             yield Sdks(http, sync_http, turns)
 
 
-async def _chat(http: httpx2.AsyncClient, way: str, origin: str, asked: Json, reader: Reader) -> None:
-    chat: Any = openai.AsyncOpenAI(api_key="none", base_url=f"{origin}/v1", http_client=http).chat.completions
+async def _chat(sdks: Sdks, way: str, origin: str, asked: Json, reader: Reader) -> None:
+    chat: Any = openai.AsyncOpenAI(
+        api_key="none", base_url=f"{origin}/v1", http_client=sdks.http
+    ).chat.completions
     if way == "json":
         reader.reply(await chat.create(**asked))
     elif way == "raw":
@@ -120,8 +127,10 @@ async def _chat(http: httpx2.AsyncClient, way: str, origin: str, asked: Json, re
             reader.reply(await helper.get_final_completion())
 
 
-def _chat_sync(http: httpx2.Client, way: str, origin: str, asked: Json, reader: Reader) -> None:
-    chat: Any = openai.OpenAI(api_key="none", base_url=f"{origin}/v1", http_client=http).chat.completions
+def _chat_sync(sdks: Sdks, way: str, origin: str, asked: Json, reader: Reader) -> None:
+    chat: Any = openai.OpenAI(
+        api_key="none", base_url=f"{origin}/v1", http_client=sdks.sync_http
+    ).chat.completions
     if way == "json":
         reader.reply(chat.create(**asked))
     elif way == "raw":
@@ -135,8 +144,8 @@ def _chat_sync(http: httpx2.Client, way: str, origin: str, asked: Json, reader: 
             reader.reply(helper.get_final_completion())
 
 
-async def _messages(http: httpx2.AsyncClient, way: str, origin: str, asked: Json, reader: Reader) -> None:
-    messages: Any = anthropic.AsyncAnthropic(api_key="none", base_url=origin, http_client=http).messages
+async def _messages(sdks: Sdks, way: str, origin: str, asked: Json, reader: Reader) -> None:
+    messages: Any = anthropic.AsyncAnthropic(api_key="none", base_url=origin, http_client=sdks.http).messages
     if way == "json":
         reader.reply(await messages.create(**asked))
     elif way == "raw":
@@ -150,8 +159,8 @@ async def _messages(http: httpx2.AsyncClient, way: str, origin: str, asked: Json
             reader.reply(await helper.get_final_message())
 
 
-def _messages_sync(http: httpx2.Client, way: str, origin: str, asked: Json, reader: Reader) -> None:
-    messages: Any = anthropic.Anthropic(api_key="none", base_url=origin, http_client=http).messages
+def _messages_sync(sdks: Sdks, way: str, origin: str, asked: Json, reader: Reader) -> None:
+    messages: Any = anthropic.Anthropic(api_key="none", base_url=origin, http_client=sdks.sync_http).messages
     if way == "json":
         reader.reply(messages.create(**asked))
     elif way == "raw":
@@ -165,8 +174,8 @@ def _messages_sync(http: httpx2.Client, way: str, origin: str, asked: Json, read
             reader.reply(helper.get_final_message())
 
 
-async def _mistral(http: httpx2.AsyncClient, way: str, origin: str, asked: Json, reader: Reader) -> None:
-    chat: Any = Mistral(api_key="none", server_url=origin, async_client=http).chat
+async def _mistral(sdks: Sdks, way: str, origin: str, asked: Json, reader: Reader) -> None:
+    chat = sdks.mistral(origin)
     if way == "json":
         reader.reply(await chat.complete_async(**asked))
         return
@@ -175,8 +184,8 @@ async def _mistral(http: httpx2.AsyncClient, way: str, origin: str, asked: Json,
             reader.raw(event.data)
 
 
-def _mistral_sync(http: httpx2.Client, way: str, origin: str, asked: Json, reader: Reader) -> None:
-    chat: Any = Mistral(api_key="none", server_url=origin, client=http).chat
+def _mistral_sync(sdks: Sdks, way: str, origin: str, asked: Json, reader: Reader) -> None:
+    chat = sdks.mistral(origin)
     if way == "json":
         reader.reply(chat.complete(**asked))
         return

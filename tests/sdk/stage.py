@@ -18,7 +18,6 @@ from tests.sdk.reading import Seen
 from tests.sdk.sdks import Sdks, opened_sdks
 from tests.transport.peer import Peer, serving
 from turngate.config import Config, load_config
-from turngate.core.gate import GateState
 from turngate.core.session import Session
 from turngate.ledger.entry import TurnEntry
 from turngate.ledger.location import sqlite_path
@@ -106,29 +105,25 @@ class Stage:
         return await self.sdks.ask(dialect, way, origin, **more)
 
     async def turn(self) -> TurnEntry:
-        """The ledger's row of the turn that the last request was, once it is final."""
+        """The ledger's row of the turn that the last request was, once it has its outcome."""
         (turn_id,) = self.sdks.turns
         while True:
             with self.ledger() as reader:
                 turn = reader.get_turn(turn_id)
-            if turn is not None and turn.outcome is not None and turn.delivery != "pending":
+            if turn is not None and turn.outcome is not None:
                 return turn
-            await asyncio.sleep(0.001)
+            await asyncio.sleep(0.005)
 
     def ledger(self) -> LedgerReader:
         """The ledger, to be read."""
         return LedgerReader(self.world.ledger)
 
     async def held(self, frames: int = 1) -> Session:
-        """Wait until the gate holds that many frames. It shows nothing of this outside, so its state is looked at."""
+        """Wait until the gate has read of a turn and holds that many of its frames: nothing shows it but the gate's own state."""
         while True:
             for turn in self.world.gate.judging.live.values():
                 session = turn.session
-                if (
-                    session is not None
-                    and session.gate.state is GateState.HOLDING
-                    and session.gate.held_frames >= frames
-                ):
+                if session is not None and session.tally.bytes_in and session.gate.held_frames >= frames:
                     return session
             await asyncio.sleep(0)
 
