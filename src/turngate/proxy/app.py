@@ -20,7 +20,7 @@ from starlette.types import ASGIApp
 from turngate.config import Config, UpstreamConfig
 from turngate.core.finding import Code, Finding
 from turngate.core.framing import framing_for
-from turngate.core.verdict import Outcome, Reason
+from turngate.core.verdict import BlockNotice, Outcome, Reason, Verdict
 from turngate.dialects import dialect_for
 from turngate.dialects.base import Dialect
 from turngate.dialects.openai_chat import OpenAIChat
@@ -30,7 +30,7 @@ from turngate.proxy import passthrough
 from turngate.proxy.front import front_of, request_target
 from turngate.proxy.headers import content_coding, media_type, request_headers, response_headers
 from turngate.proxy.passthrough import PassCounters
-from turngate.proxy.relay import Judging, Stop, TurnRelay
+from turngate.proxy.relay import Judging, Stop, TurnRelay, UnjudgedRequest
 from turngate.proxy.reply import Reply
 from turngate.proxy.route import Route, find_route
 from turngate.transport import RequestHead, Upstream, UpstreamError, UpstreamResponse
@@ -109,6 +109,11 @@ class Gate:
             return
         start = _start(turn_id, scope, route, dialect)
         turn = None if dialect is None else TurnRelay(self.judging, route, dialect, start, body)
+        under_way = turn or UnjudgedRequest(start)
+        latches = self.judging.ledger.latches
+        if latches and (latch := latches.covering(under_way.facts())):
+            await self._stopped(reply, route, turn_id, Stop.by(latch), dialect)
+            return
         head = RequestHead(
             scope["method"].encode(),
             route.upstream.origin,
@@ -121,6 +126,7 @@ class Gate:
         if task is None:
             raise RuntimeError("a request is served outside of a task")
         watch = ClientWatch(receive, task, reply, turn)
+        self._register(turn_id, under_way, task)
         response: UpstreamResponse | None = None
         try:
             response = await self.upstreams[route.upstream.name].request(head, body, route.upstream.timeouts)
@@ -128,6 +134,10 @@ class Gate:
         except UpstreamError as error:
             await self._unreachable(reply, route, error, dialect)
         except asyncio.CancelledError:
+            if under_way.stopped is not None and not watch.gone:
+                task.uncancel()
+                await self._stopped(reply, route, turn_id, under_way.stopped, dialect)
+                return
             if not watch.gone:
                 if turn is not None:
                     await turn.abort(Reason.SHUTDOWN)
@@ -140,17 +150,30 @@ class Gate:
             raise
         finally:
             watch.end()
+            self.judging.live.pop(turn_id, None)
+            self.judging.unjudged.pop(turn_id, None)
             if response is not None:
                 response.close()
             if turn is not None:
                 log_turn(turn)
+
+    def _register(
+        self, turn_id: str, under_way: TurnRelay | UnjudgedRequest, task: asyncio.Task[Any]
+    ) -> None:
+        """Have a request where a stop finds it, from before its upstream is asked until its reply is over."""
+        under_way.task = task
+        if isinstance(under_way, TurnRelay):
+            self.judging.live[turn_id] = under_way
+        else:
+            self.judging.unjudged[turn_id] = under_way
 
     async def _answer(
         self, response: UpstreamResponse, reply: Reply, route: Route, turn: TurnRelay | None, turn_id: str
     ) -> None:
         """Choose by the reply's own head whether and how it is judged."""
         kind = media_type(response.headers)
-        streamed = kind in passthrough.STREAM_TYPES
+        framing = None if turn is None else framing_for(turn.dialect.framings, kind, route.path)
+        streamed = kind in passthrough.STREAM_TYPES or (framing is not None and framing.streamed)
         keep_length = not streamed
         headers = response_headers(
             response.headers, turn_id=turn_id, streamed=streamed, keep_length=keep_length
@@ -159,7 +182,6 @@ class Gate:
         if turn is None:
             await self._answer_unclaimed(response, reply, route, kind)
             return
-        framing = framing_for(turn.dialect.framings, kind)
         coding = content_coding(response.headers)
         failed = not 200 <= response.status < 300
         if failed and (coding not in ("", "identity") or framing is None):
@@ -244,6 +266,21 @@ class Gate:
         _log.info("refused", status=status, code=str(code))
         await reply.whole(status, headers, body)
 
+    async def _stopped(
+        self, reply: Reply, route: Route, turn_id: str, stop: Stop, dialect: Dialect | None
+    ) -> None:
+        """End a request that was stopped before there was a turn of it."""
+        if reply.started:
+            reply.cut()
+            return
+        codes = (stop.finding.code,)
+        verdict = Verdict(stop.outcome, stop.reason, (stop.finding,), codes)
+        notice = BlockNotice(turn_id, verdict, route.upstream.policy.handoff)
+        body = (dialect or _FALLBACK_ENVELOPE).error_body(notice.message, notice.details)
+        _log.info("refused", status=400, code=codes[0].value, turn=turn_id, latch=stop.latch)
+        headers = [(b"content-type", b"application/json"), (b"x-should-retry", b"false")]
+        await reply.whole(400, [*headers, (b"x-turngate-turn", turn_id.encode())], body)
+
     async def _fail(self, reply: Reply, error: Exception) -> None:
         """A fault of ours ends this request and no other. Its text is not logged: it may quote what was said."""
         frames = traceback.extract_tb(error.__traceback__)
@@ -259,10 +296,13 @@ class Gate:
         """End every turn under way, truthfully: the process is shutting down."""
         finding = Finding(Code.TURN_CANCELLED, "the gateway is shutting down")
         stop = Stop(Outcome.CANCELLED, Reason.SHUTDOWN, finding)
-        turns = list(self.judging.live.values())
-        for turn in turns:
-            turn.stop(stop)
-        return len(turns)
+        under_way: list[TurnRelay | UnjudgedRequest] = [
+            *self.judging.live.values(),
+            *self.judging.unjudged.values(),
+        ]
+        for each in under_way:
+            each.stop(stop)
+        return len(under_way)
 
 
 class ClientWatch:

@@ -15,7 +15,7 @@ from turngate.ledger.entry import CallEntry, Delivery, TurnEntry, TurnStart
 
 NAME_LIMIT = 256
 
-Digest = Callable[[str, int, str, bytes], str]
+Digest = Callable[[str, int, str, bytes], str | None]
 
 
 @dataclass(frozen=True, slots=True)

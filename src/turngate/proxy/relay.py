@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
 from turngate.core.action import Action, Block, Decide, Finish, Forward, Inject, Release
@@ -23,7 +23,8 @@ from turngate.dialects.base import Dialect
 from turngate.errors import LedgerUnavailableError
 from turngate.failpoint import hit
 from turngate.ledger.entry import Delivery, TurnEntry, TurnStart
-from turngate.ledger.store import Ledger, Refusal
+from turngate.ledger.latch import Latch, TurnFacts
+from turngate.ledger.store import Ledger, Receipt, Refusal
 from turngate.proxy.record import Clock, aborted_entry, turn_entry
 from turngate.proxy.reply import Reply
 from turngate.proxy.route import Route
@@ -40,6 +41,12 @@ LINGER_S = 1.0
 
 STOP_GRACE_S = 1.0
 """How long a stopped turn may wait for a client that does not read, before the connection is dropped under it."""
+
+LATCH_GRACE_S = 0.15
+"""The same where an operator stops it: every turn is over within a quarter of a second, whoever reads."""
+
+
+STOPPED = "an operator stopped it"
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +65,9 @@ class Judging:
     pinned: Mapping[str, Any] = field(default_factory=dict)
     release_without_record: bool = False
     live: dict[str, TurnRelay] = field(default_factory=dict)
-    """The turns under way, by id: what an operator or a shutdown can stop."""
+    """The judged requests under way, by turn id: what an operator or a shutdown can stop."""
+    unjudged: dict[str, UnjudgedRequest] = field(default_factory=dict)
+    """The others."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +77,46 @@ class Stop:
     outcome: Outcome
     reason: Reason
     finding: Finding
+    latch: str | None = None
+
+    @classmethod
+    def by(cls, latch: Latch) -> Stop:
+        """What a latch means for a turn. The operator's words are for the record; the client has its handoff."""
+        finding = Finding(latch.code, STOPPED)
+        return cls(Outcome.BLOCKED, Reason.STOPPED_BY_OPERATOR, finding, latch.id)
+
+
+@dataclass(slots=True)
+class UnjudgedRequest:
+    """A request whose reply no dialect claims, while it is under way."""
+
+    start: TurnStart
+    task: asyncio.Task[Any] | None = None
+    stopped: Stop | None = None
+
+    def facts(self) -> TurnFacts:
+        """What a latch can match."""
+        return facts_of(self.start)
+
+    def stop(self, stop: Stop) -> None:
+        """End it at once."""
+        self.stopped = self.stopped or stop
+        if self.task is not None:
+            self.task.cancel()
+
+
+def facts_of(start: TurnStart, session: Session | None = None) -> TurnFacts:
+    """What a latch can match of a request, and of its reply as far as it has come."""
+    turn = session.turn if session is not None else None
+    return TurnFacts(
+        turn_id=start.turn_id,
+        tenant=start.tenant,
+        upstream=start.upstream,
+        route=start.route,
+        models=(start.requested_model, turn.model if turn is not None else None),
+        response_id=turn.response_id if turn is not None else start.response_id,
+        tools=frozenset(slot.name for slot in turn.slots.values()) if turn is not None else frozenset(),
+    )
 
 
 class TurnRelay:
@@ -81,15 +130,21 @@ class TurnRelay:
         """Whether the client has left."""
         self.session: Session | None = None
         """The turn, once its reply has begun."""
+        self.task: asyncio.Task[Any] | None = None
+        """The request's task, for a stop that comes while it waits for the upstream's reply."""
+        self.stopped: Stop | None = None
+        """Why it was ended from outside."""
         self._judging = judging
         self._policy = route.upstream.policy
         self._tools = dialect.toolset(request_body)
-        self.start = replace(start, model=self._tools.model, streamed=self._tools.streamed)
+        model = self._tools.model
+        self.start = replace(start, model=model, requested_model=model, streamed=self._tools.streamed)
         self._loop = asyncio.get_running_loop()
         self._clock = Clock.now(self._loop.time())
         self._response: UpstreamResponse | None = None
         self._reply: Reply | None = None
-        self._stop: Stop | None = None
+        self._revoked = False
+        """Whether it was stopped while the ledger was recording its release."""
         self._timer: asyncio.TimerHandle | None = None
         self._held = False
         self._head_due = 0.0
@@ -109,12 +164,31 @@ class TurnRelay:
             self.gone = True
             self._wake()
 
+    def facts(self) -> TurnFacts:
+        """What a latch can match."""
+        return facts_of(self.start, self.session)
+
+    def snapshot(self) -> TurnEntry:
+        """The turn as far as it has come, without digests: for somebody who looks at it."""
+        if self.session is None:
+            return TurnEntry(**{each.name: getattr(self.start, each.name) for each in fields(TurnStart)})
+        entry = turn_entry(self.start, self.session, {}, self._clock, lambda *_: None, latch=self._latch)
+        return replace(entry, sha256=None)
+
     def stop(self, stop: Stop) -> None:
         """End the turn at once: an operator, a shutdown."""
-        self._stop = self._stop or stop
+        self.stopped = stop = self.stopped or stop
+        if self._reply is None or self.session is None:
+            if self.task is not None:
+                self.task.cancel()
+            return
+        # A release that the ledger is recording is not waited for, and one that the client is slow to take is not finished.
+        self._judging.ledger.revoke(self.start.turn_id, Refusal(stop.reason, stop.finding.code, stop.latch))
+        if stop.latch is not None and self.session.gate.state is GateState.RELEASED:
+            self._reply.drop()
         self._wake()
-        if self._reply is not None:
-            self._loop.call_later(STOP_GRACE_S, self._reply.drop)
+        grace = STOP_GRACE_S if stop.latch is None else LATCH_GRACE_S
+        self._loop.call_later(grace, self._reply.drop)
 
     async def abort(self, reason: Reason) -> None:
         """Record that the turn was ended in the middle of whatever it did. The session is not asked: its state is in doubt."""
@@ -140,7 +214,6 @@ class TurnRelay:
         """Judge the reply and carry it to the client."""
         self._response, self._reply = response, reply
         session = self.session = self._new_session(framing)
-        self._judging.live[self.start.turn_id] = self
         self._head_due = self._loop.time() + HEAD_GRACE_S
         timer = self._loop.call_at(self._head_due, response.wake) if framing.streamed else None
         try:
@@ -152,7 +225,7 @@ class TurnRelay:
                 else:
                     await self._step(session, received, reply, streamed=framing.streamed)
         finally:
-            self._judging.live.pop(self.start.turn_id, None)
+            self._judging.live.pop(self.start.turn_id, None)  # before it lingers
             session.close()
             # Each would keep the other alive, and with it the whole turn, until the collector's next, rare look.
             response.divert(None)
@@ -171,7 +244,7 @@ class TurnRelay:
         then wait behind it.
         """
         session, reply = self.session, self._reply
-        if session is None or reply is None or self.gone or self._stop is not None:
+        if session is None or reply is None or self.gone or self.stopped is not None:
             return False
         now = self._loop.time()
         try:
@@ -216,7 +289,7 @@ class TurnRelay:
             return
         if self._failure is not None:
             raise self._failure
-        if self.gone or self._stop is not None:
+        if self.gone or self.stopped is not None:
             await self._end_from_outside(session, reply, now)
             return
         if self._left:
@@ -291,7 +364,8 @@ class TurnRelay:
                     hit("relay.before_release_write")
                     await reply.end(data)
                     hit("relay.after_release_write")
-                    self._confirm(Delivery.UNKNOWN if self.gone else Delivery.SENT)
+                    lost = self.gone or reply.dropped
+                    self._confirm(Delivery.UNKNOWN if lost else Delivery.SENT)
                     hit("relay.confirmed")
                 case Block():
                     await self._block(session, action, reply)
@@ -306,13 +380,24 @@ class TurnRelay:
         if self._policy.mode is Mode.OBSERVE:
             ledger.submit(self._entry(session))
             return
-        if self.gone or self._stop is not None:
+        if self.gone or self.stopped is not None:
             await self._end_from_outside(session, reply, self._loop.time())
             return
+        if ledger.latches and (latch := ledger.latches.covering(self.facts())):
+            self._latch = latch.id
+            await self._refuse(session, reply, Reason.STOPPED_BY_OPERATOR, latch.code, STOPPED)
+            return
         hit("relay.decided")
+        answer: Receipt | Refusal | None
         try:
             answer = await ledger.release(self._entry(session, delivery=Delivery.PENDING))
         except LedgerUnavailableError:
+            answer = None
+        if self.stopped is not None:
+            self._revoked = answer is not None
+            await self._end_from_outside(session, reply, self._loop.time())
+            return
+        if answer is None:
             if self._judging.release_without_record:
                 await self._carry_out(session, session.release(UnrecordedReceipt(self.start.turn_id)), reply)
             else:
@@ -335,8 +420,18 @@ class TurnRelay:
     async def _block(self, session: Session, action: Block, reply: Reply) -> None:
         if self._policy.mode is Mode.OBSERVE:
             self._judging.ledger.submit(self._entry(session))
+            if self._latch is not None:
+                await self._tell(action, reply)
             return
-        await self._record_block(session)
+        if self.stopped is None:
+            await self._record_block(session)
+            await self._tell(action, reply)
+        else:
+            # A stop is not the slower for a disk.
+            await self._tell(action, reply)
+            await self._record_block(session)
+
+    async def _tell(self, action: Block, reply: Reply) -> None:
         if self.gone:
             return
         if reply.started and self.dialect.breaks_after_block and self._policy.on_block is OnBlock.ERROR:
@@ -350,16 +445,20 @@ class TurnRelay:
 
     async def _record_block(self, session: Session) -> None:
         """A block stands whether or not it can be recorded; the counters say when it could not."""
+        if self._revoked:
+            self._judging.ledger.withdraw(self._entry(session))
+            return
         try:
             await self._judging.ledger.record(self._entry(session))
         except LedgerUnavailableError:
             self._judging.ledger.counters.failed += 1
 
     async def _end_from_outside(self, session: Session, reply: Reply, now: float) -> None:
-        stop = self._stop
+        stop = self.stopped
         if stop is None:
             actions = session.abandon(now)
         else:
+            self._latch = stop.latch
             actions = session.stop(stop.outcome, stop.reason, stop.finding, now)
         await self._carry_out(session, actions, reply)
         if not reply.ended:

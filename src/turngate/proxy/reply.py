@@ -17,7 +17,18 @@ Headers = list[tuple[bytes, bytes]]
 class Reply:
     """One reply to one request. `abort` drops the connection without ending the body."""
 
-    __slots__ = ("_abort", "_headers", "_send", "_status", "_write", "bytes_out", "ended", "started")
+    __slots__ = (
+        "_abort",
+        "_headers",
+        "_send",
+        "_status",
+        "_unsent",
+        "_write",
+        "bytes_out",
+        "dropped",
+        "ended",
+        "started",
+    )
 
     def __init__(self, send: Send, abort: Callable[[], None], write: Callable[[bytes], bool]) -> None:
         self._send = send
@@ -27,7 +38,10 @@ class Reply:
         self._headers: Headers = []
         self.started = False
         self.ended = False
+        self.dropped = False
+        """Whether the connection was dropped under bytes that the client was still to take."""
         self.bytes_out = 0
+        self._unsent = False
 
     def prepare(self, status: int, headers: Headers) -> None:
         """Set the head that goes out with the first byte."""
@@ -61,9 +75,10 @@ class Reply:
             return
         if not self.started:
             await self.start()
-        self.ended = True
+        self.ended = self._unsent = True
         self.bytes_out += len(data)
         await self._send({"type": "http.response.body", "body": data, "more_body": False})
+        self._unsent = False
 
     async def whole(self, status: int, headers: Headers, body: bytes) -> None:
         """Send one complete reply of our own, in place of whatever was prepared."""
@@ -72,7 +87,8 @@ class Reply:
 
     def drop(self) -> None:
         """Drop the connection under a write that waits for the client, so that whoever writes can go on and end."""
-        if not self.ended:
+        if not self.ended or self._unsent:
+            self.dropped = True
             self._abort()
 
     def cut(self) -> None:
