@@ -16,6 +16,7 @@ MODULES = sorted(SOURCE.rglob("*.py"))
 
 STDLIB_IN_CORE = {
     "__future__",
+    "base64",
     "collections",
     "dataclasses",
     "enum",
@@ -26,6 +27,7 @@ STDLIB_IN_CORE = {
     "math",
     "re",
     "typing",
+    "zlib",
 }
 # What each package may import, beside the standard library. Anything absent here is free.
 ALLOWED = {

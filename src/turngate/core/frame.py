@@ -21,6 +21,10 @@ class FrameFault(enum.StrEnum):
     """Bytes that are not UTF-8."""
     UNTERMINATED = "unterminated"
     """The stream ended inside this block: some clients deliver it, some drop it."""
+    CHECKSUM = "checksum"
+    """A checksum of the format does not fit."""
+    LOST = "lost"
+    """It does not say reliably where it ends; everything after it is unframed."""
     OVERSIZED = "oversized"
     """More bytes than the limit without an end of frame; everything after it is unframed."""
 

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from turngate.core.body import BodyFramer
+from turngate.core.event_stream import EventStreamFramer
 from turngate.core.frame import Framer
 from turngate.core.ndjson import NDJSONFramer
 from turngate.core.sse import SSEFramer
@@ -24,6 +25,7 @@ class Framing:
 
 SSE = Framing("sse", ("text/event-stream",), SSEFramer)
 NDJSON = Framing("ndjson", ("application/x-ndjson", "application/jsonl"), NDJSONFramer)
+EVENT_STREAM = Framing("event_stream", ("application/vnd.amazon.eventstream",), EventStreamFramer)
 BODY = Framing("json", ("application/json",), BodyFramer, streamed=False)
 
 

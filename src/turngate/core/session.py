@@ -318,7 +318,8 @@ class Session:
         """Decide before the stream ends: the last event came, the provider failed, or a limit was reached."""
         turn = self.turn
         over = turn.state is TurnState.CLOSED or turn.state is TurnState.FAULTED or turn.overran
-        return self._conclude(now) if over or frame.fault is FrameFault.OVERSIZED else []
+        unframed = frame.fault in (FrameFault.OVERSIZED, FrameFault.LOST)
+        return self._conclude(now) if over or unframed else []
 
     # How a turn is concluded.
 

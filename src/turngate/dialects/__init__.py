@@ -4,12 +4,20 @@ from __future__ import annotations
 
 from turngate.dialects.anthropic_messages import AnthropicMessages
 from turngate.dialects.base import Dialect
+from turngate.dialects.bedrock_converse import BedrockConverse
 from turngate.dialects.cohere_chat import CohereChat
 from turngate.dialects.mistral_chat import MistralChat
 from turngate.dialects.ollama_chat import OllamaChat
 from turngate.dialects.openai_chat import OpenAIChat
 
-DIALECTS: tuple[Dialect, ...] = (OpenAIChat(), AnthropicMessages(), MistralChat(), OllamaChat(), CohereChat())
+DIALECTS: tuple[Dialect, ...] = (
+    OpenAIChat(),
+    AnthropicMessages(),
+    MistralChat(),
+    OllamaChat(),
+    CohereChat(),
+    BedrockConverse(),
+)
 """Every dialect, in the order in which they are asked whether they claim a request."""
 
 
