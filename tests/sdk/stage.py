@@ -26,7 +26,7 @@ from turngate.ledger.reader import LedgerReader
 Part = bytes | Callable[[Peer], Awaitable[object]]
 
 HANDOFF = "Ask Eve."
-KEEPALIVE_S = 0.02
+KEEPALIVE_S = 0.005
 PRESETS = {"openai_chat": "strict", "anthropic_messages": "strict", "mistral_chat": "mistral"}
 SETTINGS: dict[str, dict[str, Any]] = {
     "error": {"on_block": "error"},
@@ -35,6 +35,7 @@ SETTINGS: dict[str, dict[str, Any]] = {
         form: {"on_block": "error", "keepalive_form": form, "keepalive_s": KEEPALIVE_S}
         for form in ("native", "blank", "comment")
     },
+    "quiet": {"on_block": "notice", "keepalive_s": KEEPALIVE_S},
 }
 """What the gate may be set to; each is an upstream of every preset."""
 
@@ -86,22 +87,23 @@ class Stage:
         """Run a test's coroutine. One that needs this long has failed; none waits for it to pass."""
         self.runner.run(asyncio.wait_for(main, 30.0))
 
-    def gate(self, dialect: str, settings: str) -> str:
-        """Where an SDK asks."""
-        return f"http://127.0.0.1:{self.world.port}/{PRESETS[dialect]}-{settings}"
-
-    @property
-    def direct(self) -> str:
-        """The provider without the gate."""
-        return f"http://127.0.0.1:{self.world.upstream_port}"
-
     async def ask(
-        self, dialect: str, way: str, parts: Sequence[Part], settings: str | None = "error", **more: Any
+        self,
+        dialect: str,
+        way: str,
+        parts: Sequence[Part],
+        settings: str | None = "error",
+        *,
+        port: int | None = None,
+        **more: Any,
     ) -> Seen:
-        """Have an SDK ask through the gate, or directly where no settings are named, while the provider plays `parts`."""
+        """Have an SDK ask while the provider plays `parts`: through the gate, or directly where no settings are named."""
         self.provider.parts, self.provider.requests = parts, 0
         self.sdks.turns.clear()
-        origin = self.direct if settings is None else self.gate(dialect, settings)
+        if settings is None:
+            origin = f"http://127.0.0.1:{port or self.world.upstream_port}"
+        else:
+            origin = f"http://127.0.0.1:{port or self.world.port}/{PRESETS[dialect]}-{settings}"
         return await self.sdks.ask(dialect, way, origin, **more)
 
     async def turn(self) -> TurnEntry:
