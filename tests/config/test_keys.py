@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from turngate.config import LedgerConfig, LogConfig, ServerConfig, UpstreamConfig, keys
+from turngate.config import LedgerConfig, LogConfig, OperatorConfig, ServerConfig, UpstreamConfig, keys
 from turngate.core.policy import Limits, Mode, Quirk, Timing, TurnPolicy
 from turngate.transport.head import Timeouts
 
@@ -24,6 +24,7 @@ def names(*kinds: type[Any]) -> set[str]:
     ("readers", "kinds"),
     [
         (keys.SERVER, (ServerConfig,)),
+        (keys.OPERATOR, (OperatorConfig,)),
         (keys.LEDGER, (LedgerConfig,)),
         (keys.LOG, (LogConfig,)),
         (keys.LIMITS, (Limits,)),
@@ -54,6 +55,9 @@ Read = Callable[[Any], Any]
         (keys.one_of(Mode), "observe", Mode.OBSERVE),
         (keys.level, "debug", "debug"),
         (keys.texts, ["a", "b"], ("a", "b")),
+        (keys.operator_listen, "off", "off"),
+        (keys.operator_listen, "unix:/run/turngate.sock", "unix:/run/turngate.sock"),
+        (keys.operator_listen, "[::1]:8485", "[::1]:8485"),
         (keys.texts, keys.Untyped("a, b,"), ("a", "b")),
         (keys.names, [], frozenset()),
         (keys.quirks, ["missing_ids"], frozenset({Quirk.MISSING_IDS})),

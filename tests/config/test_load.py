@@ -150,7 +150,10 @@ call = 1
 @pytest.mark.parametrize(
     ("text", "line"),
     [
-        ("x = 1", "gate.toml:1: there is no section [x]; known are ledger, log, schemas, server, upstreams"),
+        (
+            "x = 1",
+            "gate.toml:1: there is no section [x]; known are ledger, log, operator, schemas, server, upstreams",
+        ),
         ("server = 1", "gate.toml:1: server: must be a section, written [server]"),
         ("upstreams = 1", "gate.toml:1: upstreams: must be sections, written [upstreams.NAME]"),
         ("\n[upstreams]\na = 1", "gate.toml:3: upstreams.a: must be a section, written [upstreams.a]"),
@@ -236,4 +239,32 @@ def test_pinned_schemas_come_with_the_configuration(tmp_path: Path) -> None:
 
 def test_the_annotated_file_is_plain_toml_with_every_section() -> None:
     document = tomllib.loads(ANNOTATED.read_text(encoding="utf-8"))
-    assert set(document) == {"server", "ledger", "log", "schemas", "upstreams"}
+    assert set(document) == {"server", "operator", "ledger", "log", "schemas", "upstreams"}
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        'listen = "127.0.0.1:0"',
+        'listen = "[::1]:8485"',
+        'listen = "localhost:8485"',
+        'listen = "unix:/run/turngate/operator.sock"',
+        'listen = "off"',
+        'listen = "0.0.0.0:8485"\nallow_unencrypted = true',
+        f'listen = "10.0.0.1:8485"\ntls_cert = "{ANNOTATED}"\ntls_key = "{ANNOTATED}"',
+    ],
+)
+def test_the_operators_listener_is_on_this_machine_or_encrypted(tmp_path: Path, lines: str) -> None:
+    assert load(tmp_path, f"[operator]\n{lines}").operator.listen in lines
+
+
+@pytest.mark.parametrize("listen", ["0.0.0.0:8485", "[::]:8485", "10.0.0.1:8485", "gate.example:8485"])
+def test_another_address_needs_tls_or_the_word_of_the_operator(tmp_path: Path, listen: str) -> None:
+    (found,) = errors(tmp_path, f'[operator]\nlisten = "{listen}"')
+    assert found.startswith("gate.toml:2: operator.listen: tokens would travel unencrypted")
+
+
+@pytest.mark.parametrize("listen", ["8485", "unix:", "on", "127.0.0.1:99999"])
+def test_a_listener_that_is_none_is_refused(tmp_path: Path, listen: str) -> None:
+    (found,) = errors(tmp_path, f'[operator]\nlisten = "{listen}"')
+    assert "must be ADDRESS:PORT" in found

@@ -177,6 +177,17 @@ def listen(value: Any) -> str:
     return str(value)
 
 
+def operator_listen(value: Any) -> str:
+    """An address and a port, a Unix socket, or nothing."""
+    kind, _, name = text(value).partition(":")
+    if value == "off" or (kind == "unix" and name):
+        return str(value)
+    try:
+        return listen(value)
+    except ValueError:
+        raise ValueError('must be ADDRESS:PORT, such as "127.0.0.1:8485", "unix:PATH" or "off"') from None
+
+
 def listed(values: Iterable[Any]) -> str:
     """Values, for a message."""
     return ", ".join(str(value) for value in values)
@@ -207,6 +218,13 @@ SERVER: dict[str, Reader] = {
     "body_timeout_s": seconds,
 }
 LEDGER: dict[str, Reader] = {"url": ledger_url, "timeout_s": seconds, "release_without_record": flag}
+OPERATOR: dict[str, Reader] = {
+    "listen": operator_listen,
+    "tls_cert": file,
+    "tls_key": file,
+    "allow_unencrypted": flag,
+    "allowed_hosts": texts,
+}
 LOG: dict[str, Reader] = {"format": one_of(LogFormat), "level": level}
 SCHEMAS: dict[str, Reader] = {"dir": folder}
 LIMITS: dict[str, Reader] = {
@@ -246,4 +264,10 @@ UPSTREAM: dict[str, Reader] = {
     **TIMING,
     **TIMEOUTS,
 }
-SECTIONS: dict[str, dict[str, Reader]] = {"server": SERVER, "ledger": LEDGER, "log": LOG, "schemas": SCHEMAS}
+SECTIONS: dict[str, dict[str, Reader]] = {
+    "server": SERVER,
+    "operator": OPERATOR,
+    "ledger": LEDGER,
+    "log": LOG,
+    "schemas": SCHEMAS,
+}

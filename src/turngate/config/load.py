@@ -15,7 +15,15 @@ from typing import Any
 
 from turngate.config import keys
 from turngate.config.base_url import DEMO_URL, BaseURL
-from turngate.config.model import Config, LedgerConfig, LogConfig, ServerConfig, Unjudged, UpstreamConfig
+from turngate.config.model import (
+    Config,
+    LedgerConfig,
+    LogConfig,
+    OperatorConfig,
+    ServerConfig,
+    Unjudged,
+    UpstreamConfig,
+)
 from turngate.config.pinned import Pinned
 from turngate.core.policy import Limits, Timing, TurnPolicy
 from turngate.errors import ConfigError
@@ -31,8 +39,10 @@ BUILT_IN: dict[str, dict[str, Any]] = {
 """Upstreams that exist without any configuration; a section of the same name overrides them key by key."""
 
 PREFIX = "TURNGATE_"
-NOT_KEYS = re.compile(r"TURNGATE_(?:CONFIG|SHARED|FAILPOINT|NO_SKIPS|SOAK|(?:SERVICE|PORT)(?:_.*)?)")
-"""Variables that set no key: our own switches, and what Kubernetes and links put beside a service that is called turngate."""
+NOT_KEYS = re.compile(
+    r"TURNGATE_(?:CONFIG|SHARED|FAILPOINT|NO_SKIPS|SOAK|TOKEN|URL|(?:SERVICE|PORT)(?:_.*)?)"
+)
+"""Variables that set no key: our own switches, what the commands of an operator read, and what Kubernetes and links put beside a service that is called turngate."""
 
 RESERVED = frozenset({"v1", "turngate"})
 _NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,62}")
@@ -228,12 +238,25 @@ def _build(reading: _Reading) -> Config:
         hint = keys.nearest(server.default_upstream, named)
         reading.complain(source, f"server.default_upstream: no upstream {server.default_upstream!r}{hint}")
     _go_together(("server",), "tls_cert", "tls_key", reading)
+    operator = _operator(reading)
     folder = reading.section(("schemas",), keys.SCHEMAS).get("dir")
     pinned = Pinned(folder) if folder is not None else None
     for file, message in pinned.errors if pinned is not None else ():
         reading.complain(str(file), message)
     schemas = pinned.schemas if pinned is not None else {}
-    return Config(server, ledger, log, upstreams, schemas, tuple(reading.warnings))
+    return Config(server, ledger, log, upstreams, schemas, tuple(reading.warnings), operator)
+
+
+def _operator(reading: _Reading) -> OperatorConfig:
+    operator = OperatorConfig(**reading.section(("operator",), keys.OPERATOR))
+    _go_together(("operator",), "tls_cert", "tls_key", reading)
+    if operator.is_exposed and operator.tls_cert is None and not operator.allow_unencrypted:
+        reading.complain(
+            reading.source("operator", "listen"),
+            "operator.listen: tokens would travel unencrypted to another address than loopback; set operator.tls_cert and "
+            "operator.tls_key, or operator.allow_unencrypted = true where something in front of it encrypts",
+        )
+    return operator
 
 
 def _upstream(name: str, reading: _Reading) -> UpstreamConfig | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import enum
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from ipaddress import ip_address
 from pathlib import Path
 from typing import Any
 
@@ -75,6 +76,55 @@ class LedgerConfig:
 
 
 @dataclass(frozen=True, slots=True)
+class OperatorConfig:
+    """`[operator]`: the listener for those who watch and stop."""
+
+    listen: str = "127.0.0.1:8485"
+    """ADDRESS:PORT, `unix:PATH`, or `off`. Loopback: whoever may stop everything is on this machine unless told otherwise."""
+    tls_cert: Path | None = None
+    tls_key: Path | None = None
+    allow_unencrypted: bool = False
+    """Serve another address than loopback without TLS, where something in front of it encrypts."""
+    allowed_hosts: tuple[str, ...] = ()
+    """Host names that a request may name beside those of `listen` and loopback: a page of another name cannot reach the listener
+    by pointing its own name here."""
+
+    @property
+    def is_off(self) -> bool:
+        """Whether there is no such listener."""
+        return self.listen == "off"
+
+    @property
+    def socket_path(self) -> Path | None:
+        """The Unix socket, if it is one."""
+        kind, _, name = self.listen.partition(":")
+        return Path(name) if kind == "unix" else None
+
+    @property
+    def host(self) -> str:
+        """The address part of `listen`."""
+        return self.listen.rpartition(":")[0].strip("[]")
+
+    @property
+    def port(self) -> int:
+        """The port part of `listen`; 0 takes a free one."""
+        return int(self.listen.rpartition(":")[2])
+
+    @property
+    def is_exposed(self) -> bool:
+        """Whether others than this machine can reach it."""
+        return not self.is_off and self.socket_path is None and not is_loopback(self.host)
+
+
+def is_loopback(host: str) -> bool:
+    """Whether an address is this machine's own. A name other than localhost may be anybody's tomorrow."""
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
+
+
+@dataclass(frozen=True, slots=True)
 class LogConfig:
     """`[log]`: one structured line a turn, on standard error."""
 
@@ -116,3 +166,4 @@ class Config:
     schemas: Mapping[str, Any] = field(default_factory=dict)
     """Pinned tool schemas, by tool name."""
     warnings: tuple[str, ...] = ()
+    operator: OperatorConfig = field(default_factory=OperatorConfig)
