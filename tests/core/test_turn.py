@@ -139,3 +139,35 @@ def test_an_exceeded_limit_is_remembered(limits: Limits, event: Event) -> None:
     assert turn.overran
     assert turn.findings.codes() == (Code.LIMIT_EXCEEDED,)
     assert len(turn.slots) == 1
+
+
+STOP = ChoiceClosed(0, "STOP", Ending.NATURAL, provisional=True)
+
+
+@pytest.mark.parametrize("more", [Prose(), OPEN])
+def test_a_choice_that_goes_on_behind_a_provisional_reason_has_none_until_the_next(more: Event) -> None:
+    turn = after(Prose(), STOP)
+    assert (turn.state, turn.finished, turn.may_go_on) == (TurnState.FINISHED, True, True)
+
+    turn.apply(more, 1.0)
+    assert (turn.state, turn.finished, turn.may_go_on) == (TurnState.OPEN, False, False)
+
+    turn.apply(STOP, 1.0)
+    assert (turn.state, turn.finished) == (TurnState.FINISHED, True)
+    assert not turn.findings.blocking
+
+
+def test_a_trailer_takes_no_reason_back() -> None:
+    assert after(Prose(), STOP, Prose(trailer=True)).finished
+
+
+def test_the_last_reason_counts_unless_an_earlier_one_was_final() -> None:
+    final = ChoiceClosed(0, "SAFETY", Ending.REFUSED)
+    turn = after(Prose(), STOP, STOP, final)
+    assert (turn.choices[0].ending, turn.may_go_on) == (Ending.REFUSED, False)
+    assert not turn.findings.blocking
+    assert after(Prose(), final, STOP).findings.codes() == (
+        Code.DUPLICATE_TERMINAL,
+        Code.WRONG_TERMINAL_REASON,
+    )
+    assert after(Prose(), final, Prose()).findings.codes() == (Code.DELTA_AFTER_TERMINAL,)

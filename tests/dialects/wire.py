@@ -148,17 +148,22 @@ def judge(
     tools: Toolset = TOOLS,
     policy: TurnPolicy | None = None,
     streamed: bool = True,
+    framing: str | None = None,
     clean: bool = True,
     reads: Iterable[bytes] | None = None,
 ) -> Judged:
-    """The whole turn, read at once, or in the given reads."""
+    """The whole turn, read at once, or in the given reads; in the framing of that name, or the first that fits `streamed`."""
     policy = policy or TurnPolicy()
     wire = dialect_named(dialect)
     assert wire is not None
-    decoder = wire.decoder(tools, policy, streamed=streamed)
+    cut = next(
+        each
+        for each in wire.framings
+        if (each.streamed is streamed if framing is None else each.name == framing)
+    )
+    decoder = wire.decoder(tools, policy, streamed=cut.streamed)
     traits = Traits(decoder.sentinel_optional, wire.named_choice_ends_naturally, wire.ids_optional)
-    framing = next(each for each in wire.framings if each.streamed is streamed)
-    framer = framing.framer(1 << 20)
+    framer = cut.framer(1 << 20)
     session = Session("t1", framer=framer, decoder=decoder, judge=Judgement(tools, traits), policy=policy)
     sent = {Forward: b"", Release: b"", Block: b""}
 

@@ -135,6 +135,8 @@ class ChoiceClosed(Struct, frozen=True, gc=False):
     ending: Ending
     path: str = ""
     closes_calls: bool = True
+    provisional: bool = False
+    """Whether the choice may go on after it: then the last reason counts, and only the end of the stream says which it is."""
 
 
 class TurnClosed(Struct, frozen=True, gc=False):

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from turngate.core.body import BodyFramer
 from turngate.core.event_stream import EventStreamFramer
 from turngate.core.frame import Framer
+from turngate.core.json_array import JsonArrayFramer
 from turngate.core.ndjson import NDJSONFramer
 from turngate.core.sse import SSEFramer
 
@@ -21,14 +22,18 @@ class Framing:
     framer: Callable[[int], Framer]
     """Makes a framer; its argument is the limit of one frame in bytes."""
     streamed: bool = True
+    paths: tuple[str, ...] = ("",)
+    """What the path of the request ends with, where the media type alone does not tell."""
 
 
 SSE = Framing("sse", ("text/event-stream",), SSEFramer)
 NDJSON = Framing("ndjson", ("application/x-ndjson", "application/jsonl"), NDJSONFramer)
 EVENT_STREAM = Framing("event_stream", ("application/vnd.amazon.eventstream",), EventStreamFramer)
+JSON_ARRAY = Framing("json_array", ("application/json",), JsonArrayFramer, paths=(":streamGenerateContent",))
 BODY = Framing("json", ("application/json",), BodyFramer, streamed=False)
 
 
-def framing_for(framings: Iterable[Framing], media_type: str) -> Framing | None:
-    """The framing of a reply of this media type; None if the reply cannot be read."""
-    return next((framing for framing in framings if media_type in framing.media_types), None)
+def framing_for(framings: Iterable[Framing], media_type: str, path: str = "") -> Framing | None:
+    """The framing of a reply of this media type to a request for this path; None if the reply cannot be read."""
+    fitting = (each for each in framings if media_type in each.media_types and path.endswith(each.paths))
+    return next(fitting, None)

@@ -253,6 +253,7 @@ class Session:
         decoder, timing = self._decoder, self._policy.timing
         return (
             self.turn.state is TurnState.FINISHED
+            and not self.turn.may_go_on
             and decoder.sentinel_optional
             and timing.terminal_grace_s > 0
         )

@@ -144,6 +144,13 @@ class Choice:
     reason: str | None = None
     ending: Ending | None = None
     path: str = ""
+    provisional: bool = False
+    """Whether it may go on all the same."""
+
+    def reopen(self) -> None:
+        """It goes on: the reason was not its last."""
+        if self.provisional:
+            self.reason, self.ending, self.provisional = None, None, False
 
 
 @dataclass(slots=True)
@@ -173,6 +180,11 @@ class Turn:
     def agent_calls(self) -> list[Slot]:
         """The calls that the agent would run, in order of first appearance."""
         return [slot for slot in self.slots.values() if slot.runs_on is RunsOn.AGENT]
+
+    @property
+    def may_go_on(self) -> bool:
+        """Whether a choice that has its reason may go on: only the end of the stream says that it does not."""
+        return any(choice.provisional for choice in self.choices.values())
 
     @property
     def finished(self) -> bool:
@@ -208,6 +220,8 @@ class Turn:
             self._step(TurnInput.TRAILER)
         else:
             choice = self.choices.get(event.choice)
+            if choice is not None:
+                choice.reopen()
             if choice is not None and choice.reason is not None:
                 if not self.policy.accepts(Quirk.PROSE_AFTER_FINISH):
                     self.findings.add(table_finding(Code.DELTA_AFTER_TERMINAL, f"choices[{event.choice}]"))
@@ -307,8 +321,10 @@ class Turn:
         if choice is None:
             return Signal.TOOL
         calls = [slot for slot in self.slots.values() if slot.choice == event.choice]
+        choice.reopen()
         if choice.reason is None:
             choice.reason, choice.ending, choice.path = event.reason, event.ending, event.path
+            choice.provisional = event.provisional
             for slot in calls if event.closes_calls else ():
                 if slot.state is SlotState.COLLECTING:
                     self._step_slot(slot, SlotInput.FINISH, now)
@@ -370,6 +386,7 @@ class Turn:
         choice = self._choice(index)
         if choice is None:
             return
+        choice.reopen()
         if choice.reason is not None:
             self.findings.add(table_finding(Code.DELTA_AFTER_TERMINAL, path))
         self._step(TurnInput.CONTENT if choice.reason is None else TurnInput.TRAILER)

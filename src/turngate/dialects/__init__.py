@@ -6,6 +6,7 @@ from turngate.dialects.anthropic_messages import AnthropicMessages
 from turngate.dialects.base import Dialect
 from turngate.dialects.bedrock_converse import BedrockConverse
 from turngate.dialects.cohere_chat import CohereChat
+from turngate.dialects.gemini_generate import GeminiGenerate
 from turngate.dialects.mistral_chat import MistralChat
 from turngate.dialects.ollama_chat import OllamaChat
 from turngate.dialects.openai_chat import OpenAIChat
@@ -17,6 +18,7 @@ DIALECTS: tuple[Dialect, ...] = (
     OllamaChat(),
     CohereChat(),
     BedrockConverse(),
+    GeminiGenerate(),
 )
 """Every dialect, in the order in which they are asked whether they claim a request."""
 
