@@ -12,7 +12,7 @@ Json = dict[str, Any]
 
 @dataclass(frozen=True, order=True)
 class SeenCall:
-    """A call as an agent gets it. `arguments` is the text that was joined, or JSON made of what the SDK parsed."""
+    """A call as an agent gets it. A blank id is none."""
 
     choice: int
     id: str | None
@@ -20,6 +20,8 @@ class SeenCall:
     arguments: str
     parsed: Any = field(default=None, compare=False)
     """What the SDK made of the arguments, where it parses them."""
+    rewritten: bool = field(default=False, compare=False)
+    """Whether `arguments` is JSON made of what the SDK parsed, because it does not show the provider's own text."""
 
 
 @dataclass
@@ -102,9 +104,9 @@ class ChatReader:
                 self._add((choice.index, "legacy"), None, choice.delta.function_call)
 
     def _add(self, key: Any, call_id: str | None, part: Any) -> None:
-        entry = self._joined.setdefault(key, [None, None, ""])
+        entry: list[Any] = self._joined.setdefault(key, [None, None, ""])
         fields: Json = part if isinstance(part, dict) else part.model_dump()
-        entry[0] = entry[0] or call_id
+        entry[0] = entry[0] or call_id or None
         entry[1] = entry[1] or fields.get("name")
         entry[2] += fields.get("arguments") or fields.get("input") or ""
 
@@ -134,7 +136,7 @@ def _chat_calls(choice: Any) -> Iterator[SeenCall]:
         part: Any = getattr(call, "function", None) or getattr(call, "custom", None)
         fields: Json = part if isinstance(part, dict) else part.model_dump()
         text = fields.get("arguments") if "arguments" in fields else fields.get("input")
-        yield SeenCall(choice.index, call.id, fields["name"], text or "")
+        yield SeenCall(choice.index, call.id or None, fields["name"], text or "")
     legacy = choice.message.function_call
     if legacy is not None:
         yield SeenCall(choice.index, None, legacy.name, legacy.arguments)
@@ -190,12 +192,11 @@ class MessagesReader:
             self._take(self._snapshot)
         for index, block in self._blocks.items():
             if block.type == "tool_use":
-                text = "".join(self._pieces.get(index, ()))
                 # The empty input of a block's start only holds its place; in a whole message it is the input.
-                if index not in self._pieces and (block.input or not self._streamed):
-                    text = json.dumps(block.input)
-                parsed = block.input if parses else None
-                self.seen.calls.append(SeenCall(0, block.id, block.name, text, parsed))
+                rewritten = index not in self._pieces and bool(block.input or not self._streamed)
+                text = json.dumps(block.input) if rewritten else "".join(self._pieces.get(index, ()))
+                parsed = block.input if parses or rewritten else None
+                self.seen.calls.append(SeenCall(0, block.id, block.name, text, parsed, rewritten))
 
 
 class MistralReader:
@@ -225,7 +226,7 @@ class MistralReader:
             text = arguments if isinstance(arguments, str) else json.dumps(arguments)
             parsed = None if isinstance(arguments, str) else arguments
             if call.id != "null":
-                self._joined.append((key, [call.id, call.function.name, text, parsed]))
+                self._joined.append((key, [call.id, call.function.name, text, parsed, parsed is not None]))
             else:
                 next(parts for known, parts in reversed(self._joined) if known == key)[2] += text
 

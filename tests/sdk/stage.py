@@ -17,6 +17,7 @@ from tests.proxy.gated import LAST_CHUNK, SSE_HEAD, World, chunked, running
 from tests.sdk.reading import Seen
 from tests.sdk.sdks import Sdks, opened_sdks
 from tests.transport.peer import Peer, serving
+from turngate import presets
 from turngate.config import Config, load_config
 from turngate.core.session import Session
 from turngate.ledger.entry import TurnEntry
@@ -83,9 +84,9 @@ class Stage:
     sdks: Sdks
     runner: asyncio.Runner
 
-    def run(self, main: Coroutine[Any, Any, None]) -> None:
+    def run(self, main: Coroutine[Any, Any, None], limit_s: float = 30.0) -> None:
         """Run a test's coroutine. One that needs this long has failed; none waits for it to pass."""
-        self.runner.run(asyncio.wait_for(main, 30.0))
+        self.runner.run(asyncio.wait_for(main, limit_s))
 
     async def ask(
         self,
@@ -94,6 +95,7 @@ class Stage:
         parts: Sequence[Part],
         settings: str | None = "error",
         *,
+        preset: str | None = None,
         port: int | None = None,
         **more: Any,
     ) -> Seen:
@@ -103,7 +105,7 @@ class Stage:
         if settings is None:
             origin = f"http://127.0.0.1:{port or self.world.upstream_port}"
         else:
-            origin = f"http://127.0.0.1:{port or self.world.port}/{PRESETS[dialect]}-{settings}"
+            origin = f"http://127.0.0.1:{port or self.world.port}/{preset or PRESETS[dialect]}-{settings}"
         return await self.sdks.ask(dialect, way, origin, **more)
 
     async def turn(self) -> TurnEntry:
@@ -147,10 +149,11 @@ def _configured(folder: Path, upstream: str) -> Config:
         "server": {"listen": "127.0.0.1:0", "keep_alive_s": 3600, "default_upstream": "strict-error"},
         "ledger": {"url": f"sqlite:///{folder / 'ledger.db'}"},
     }
-    for preset in sorted(set(PRESETS.values())):
+    for preset in presets.PRESETS:
         for name, settings in SETTINGS.items():
-            common = {"base_url": upstream, "preset": preset, "handoff": HANDOFF}
-            sections[f"upstreams.{preset}-{name}"] = {**common, **settings}
+            if name == "error" or preset.name in PRESETS.values():
+                common = {"base_url": upstream, "preset": preset.name, "handoff": HANDOFF}
+                sections[f"upstreams.{preset.name}-{name}"] = {**common, **settings}
     file = folder / "gate.toml"
     file.write_text(
         "\n".join(

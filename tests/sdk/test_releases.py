@@ -6,6 +6,7 @@ Turngate's side is the ledger's: it has no arguments, but a digest that tells wh
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 
 import pytest
 
@@ -15,7 +16,7 @@ from tests.sdk.stage import Stage, document, stream
 from tests.sdk.turns import TURNS
 from turngate.core.event import RunsOn
 from turngate.core.verdict import Outcome
-from turngate.ledger.entry import TurnEntry
+from turngate.ledger.entry import CallEntry, TurnEntry
 
 CASES = [
     (dialect, way, name)
@@ -26,20 +27,26 @@ CASES = [
 ]
 
 
-def agree(stage: Stage, turn: TurnEntry, seen: Seen) -> None:
-    """What the SDK showed is what the ledger says that turngate released."""
-    ours = sorted(
-        (call for call in turn.calls if call.runs_on is RunsOn.AGENT),
-        key=lambda call: (call.choice, call.call_id or ""),
-    )
+def agree(stage: Stage, turn: TurnEntry, seen: Seen, own: Mapping[str | None, str] | None = None) -> None:
+    """What the SDK showed is what the ledger says that turngate released.
+
+    `own` is the provider's text of arguments by id, for calls of which the SDK shows only what it parsed.
+    """
+    ours = sorted(agent_calls(turn), key=lambda call: (call.choice, call.call_id or ""))
     theirs = sorted(seen.calls, key=lambda call: (call.choice, call.id or ""))
     assert [(c.choice, c.call_id, c.tool) for c in ours] == [(c.choice, c.id, c.name) for c in theirs]
     with stage.ledger() as ledger:
         for call, shown in zip(ours, theirs, strict=True):
-            assert ledger.matches(turn.turn_id, call.choice, call.slot, shown.arguments.encode())
-            assert not ledger.matches(turn.turn_id, call.choice, call.slot, shown.arguments.encode() + b" ")
+            text = own.get(shown.id, shown.arguments) if own and shown.rewritten else shown.arguments
+            assert ledger.matches(turn.turn_id, call.choice, call.slot, text.encode())
+            assert not ledger.matches(turn.turn_id, call.choice, call.slot, text.encode() + b" ")
             if shown.parsed is not None:
-                assert shown.parsed == json.loads(shown.arguments or "{}")
+                assert shown.parsed == json.loads(text or "{}")
+
+
+def agent_calls(turn: TurnEntry) -> list[CallEntry]:
+    """The calls of a turn that an agent would run."""
+    return [call for call in turn.calls if call.runs_on is RunsOn.AGENT]
 
 
 @pytest.mark.parametrize("client", CLIENTS)
