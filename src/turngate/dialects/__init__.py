@@ -5,6 +5,7 @@ from __future__ import annotations
 from turngate.dialects.anthropic_messages import AnthropicMessages
 from turngate.dialects.base import Dialect
 from turngate.dialects.bedrock_converse import BedrockConverse
+from turngate.dialects.bedrock_invoke import BedrockInvoke
 from turngate.dialects.cohere_chat import CohereChat
 from turngate.dialects.gemini_generate import GeminiGenerate
 from turngate.dialects.mistral_chat import MistralChat
@@ -18,6 +19,7 @@ DIALECTS: tuple[Dialect, ...] = (
     OllamaChat(),
     CohereChat(),
     BedrockConverse(),
+    BedrockInvoke(),
     GeminiGenerate(),
 )
 """Every dialect, in the order in which they are asked whether they claim a request."""

@@ -128,6 +128,8 @@ def may_hold(events: Iterable[Event], forbidden: frozenset[str] = frozenset()) -
 
 def case_twin(value: Mapping[str, Any], known: frozenset[str]) -> str | None:
     """A known key that stands in `value` in another spelling, which some clients (Go) take for the key itself."""
+    if known.issuperset(value):
+        return None
     for key in value:
         if key not in known and key.casefold() in known:
             return key.casefold()
@@ -208,6 +210,23 @@ def identified(key: SlotKey, path: str, call_id: Any, name: Any, *, held: bool =
     if name is not None and not isinstance(name, str):
         events.append(Defect(Code.INVALID_TOOL_NAME, "a name that is no text", path, may_carry_call=held))
     return [*events, SlotIdentified(key, text_or_none(call_id), text_or_none(name))]
+
+
+def names_calls(value: Any, carriers: Sequence[str]) -> bool:
+    """Whether any key in a value, at any depth, has one of the lower-case `carriers` in it and something behind it.
+
+    Narrower than `may_carry`: a text may speak of calls.
+    """
+    left = [value]
+    while left:
+        each = left.pop()
+        if isinstance(each, dict):
+            if any(each[key] and any(carrier in key.lower() for carrier in carriers) for key in each):
+                return True
+            left += each.values()
+        elif isinstance(each, list):
+            left += each
+    return False
 
 
 def exact_text(raw: bytes | None) -> str | None:

@@ -233,11 +233,12 @@ class ConverseDecoder:
 
     def decode(self, frame: Frame) -> Sequence[Event]:
         """What the message means; `prose` itself for a delta of text."""
-        if frame.fault is not None:
-            return message_fault(frame)
         data = frame.data or b""
         if not self._streamed:
-            return self._body(data)
+            faults = frame_fault(frame, CARRIERS, Code.INVALID_EVENT)
+            return faults if frame.data is None else [*faults, *self._body(data)]
+        if frame.fault is not None:
+            return message_fault(frame)
         kind, _, name = (frame.event or "").partition(":")
         if kind != "event":
             return (ProviderFault(wire_word(name)),)

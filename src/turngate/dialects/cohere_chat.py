@@ -62,6 +62,7 @@ from turngate.dialects.base import (
     listed,
     may_carry,
     may_hold,
+    names_calls,
     read_event,
     sse,
     text_or_none,
@@ -80,6 +81,7 @@ ENDINGS: dict[str, Ending] = {
     "TIMEOUT": Ending.FAILED,
 }
 
+_CALLS = ("tool_call",)
 _PROSE = frozenset(
     {
         "content-start", "content-delta", "content-end", "tool-plan-delta", "citation-start", "citation-end", "debug",
@@ -226,7 +228,7 @@ class CohereDecoder:
             return [Unrecognised(f"event of type {wire_word(kind)!r}", may_carry_call=suspect)]
         if suspect:
             # Text may speak of tool calls; a key or a name of ours in it may not be one.
-            suspect = _stray(value)
+            suspect = names_calls(value, _CALLS)
         if suspect:
             return [Defect(Code.UNSUPPORTED_EVENT, f"calls in an event of type {kind!r}", kind)]
         self._note(kind, value.get("index"))
@@ -251,7 +253,7 @@ class CohereDecoder:
         message = _message(value)
         if message.get("tool_calls"):
             events.append(Defect(Code.UNSUPPORTED_INITIAL_INPUT, "a start that has calls already", "message"))
-        elif _stray(value):
+        elif names_calls(value, _CALLS):
             events.append(Defect(Code.UNSUPPORTED_EVENT, "calls in an unknown place", "message"))
         return events
 
@@ -295,7 +297,7 @@ class CohereDecoder:
         """One whole message. What has none is an error of the provider, or no turn at all."""
         message = value.get("message")
         if not isinstance(message, dict):
-            suspect = may_carry(data, self.carriers) and _stray(value)
+            suspect = may_carry(data, self.carriers) and names_calls(value, _CALLS)
             return [Defect(Code.INVALID_EVENT, "a reply without a message", may_carry_call=suspect)]
         events: list[Event] = [
             TurnOpened(text_or_none(blank_to_none(value.get("id"))), None),
@@ -398,17 +400,3 @@ def _twins(path: str, value: Mapping[str, Any]) -> list[Event]:
     if twin is None:
         return []
     return [Defect(Code.UNSUPPORTED_EVENT, f"a key that some clients read as {twin!r}", path)]
-
-
-def _stray(value: Any) -> bool:
-    """Whether a key, at any depth, says that there are calls where the format has none."""
-    left = [value]
-    while left:
-        each = left.pop()
-        if isinstance(each, dict):
-            if any("tool_call" in key.lower() and each[key] for key in each):
-                return True
-            left += each.values()
-        elif isinstance(each, list):
-            left += each
-    return False
