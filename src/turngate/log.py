@@ -36,8 +36,10 @@ def _escaped(value: Any) -> Any:
 def escape_controls(_logger: Any, _name: str, line: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
     """Spell out control characters in every field; a traceback keeps its own line feeds."""
     for key, value in line.items():
-        traceback = key == "exception" and isinstance(value, str)
-        line[key] = value.translate(_CONTROLS_IN_TRACEBACK) if traceback else _escaped(value)
+        if key == "exception" and isinstance(value, str):
+            line[key] = value.translate(_CONTROLS_IN_TRACEBACK)
+        elif not (value.__class__ is str and value.isprintable()):
+            line[key] = _escaped(value)
     return line
 
 

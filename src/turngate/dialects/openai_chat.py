@@ -66,7 +66,8 @@ from turngate.dialects.openai_chat_json import CHUNK_FIELD, argument_piece, is_t
 
 CHUNK = "chat.completion.chunk"
 
-CARRIERS = (b"_call",)
+CALL_WORD = "_call"
+CARRIERS = (CALL_WORD.encode(),)
 """Stands in `tool_calls` and `function_call`, and in no other key of the format."""
 
 ENDINGS: dict[str, Ending] = {
@@ -486,9 +487,7 @@ def _twins(path: str, value: Any) -> list[Event]:
 
 def _stray_calls(path: str, value: Mapping[str, Any], *places: str) -> list[Event]:
     """Keys that carry calls in a place where the format has none: nobody knows which client looks there."""
-    strays = [
-        key for key in value if CARRIERS[0] in key.lower().encode("utf-8", "replace") and key not in places
-    ]
+    strays = [key for key in value if CALL_WORD in key.lower() and key not in places]
     if not any(value[key] for key in strays):
         return []
     return [Defect(Code.UNSUPPORTED_EVENT, f"calls in an unknown place, {wire_word(strays[0])!r}", path)]
