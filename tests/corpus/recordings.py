@@ -18,13 +18,18 @@ DIALECTS = {
     "anthropic-messages": "anthropic_messages",
     "anthropic": "anthropic_messages",
     "mistral": "mistral_chat",
+    "openai-responses": "openai_responses",
 }
 PATHS = {
     "openai_chat": "/v1/chat/completions",
     "mistral_chat": "/v1/chat/completions",
     "anthropic_messages": "/v1/messages",
+    "openai_responses": "/v1/responses",
 }
-WIRES = ("openai-chat", "anthropic-messages")
+WIRES = ("openai-chat", "anthropic-messages", "openai-responses")
+BUILTIN = frozenset({"local_shell", "shell", "apply_patch", "computer"})
+NAMED = frozenset({"anthropic-messages", "openai-responses"})
+"""Wires whose events have an SSE name."""
 
 
 def shared_folder() -> Path:
@@ -69,11 +74,8 @@ def recordings() -> Iterator[Recording]:
 def _recording(folder: Path, wire: str, *, streamed: bool) -> Recording:
     meta = json.loads((folder / "meta.json").read_bytes())
     expected = json.loads((folder / "expected.json").read_bytes())
-    calls = tuple(
-        (call["id"], call["name"], call.get("arguments_raw"))
-        for turn in expected["turns"]
-        for call in turn["calls"]
-    )
+    listed = [call for turn in expected["turns"] for call in turn["calls"] if not _runs_at_provider(call)]
+    calls = tuple((call["id"], call["name"] or call["kind"], call.get("arguments_raw")) for call in listed)
     dialect = DIALECTS[wire]
     if wire == "openai-chat" and meta["provider"] == "mistral":
         dialect = "mistral_chat"
@@ -92,6 +94,11 @@ def _recording(folder: Path, wire: str, *, streamed: bool) -> Recording:
     )
 
 
+def _runs_at_provider(call: Any) -> bool:
+    """Calls that the corpus lists although the provider runs them: a tool search of its own, xAI's search of X."""
+    return (call["kind"] == "tool_search" and call["id"] is None) or str(call["id"]).startswith("xs_call_")
+
+
 def _body(folder: Path, wire: str) -> bytes:
     whole = next(
         (folder / name for name in ("response.bin", "response.json") if (folder / name).exists()), None
@@ -99,8 +106,16 @@ def _body(folder: Path, wire: str) -> bytes:
     if whole is not None:
         return whole.read_bytes()
     lines = (folder / "chunks.ndjson").read_bytes().splitlines()
-    frames = [_frame(json.loads(line), line, named=wire == "anthropic-messages") for line in lines]
+    frames = [_frame(_event(line), line, named=wire in NAMED) for line in lines]
     return b"".join(frames) + (b"data: [DONE]\n\n" if wire == "openai-chat" else b"")
+
+
+def _event(line: bytes) -> Any:
+    """The recorded event, or of one that is no JSON its type, which stands first."""
+    try:
+        return json.loads(line)
+    except ValueError:
+        return {"type": line.split(b'"')[3].decode()}
 
 
 def _frame(value: Any, data: bytes, *, named: bool) -> bytes:
@@ -113,6 +128,8 @@ def _request(dialect: str, calls: tuple[tuple[Any, ...], ...], *, streamed: bool
     if dialect == "anthropic_messages":
         # A built-in client tool is the one kind that is declared without a schema.
         tools: list[dict[str, Any]] = [{"type": "bash_20250124", "name": name} for name in names]
+    elif dialect == "openai_responses":
+        tools = [{"type": name} if name in BUILTIN else {"type": "function", "name": name} for name in names]
     else:
         tools = [{"type": "function", "function": {"name": name}} for name in names]
     return json.dumps({"model": "recorded", "stream": streamed, "tools": tools, "messages": []}).encode()

@@ -20,7 +20,7 @@ def calls_seen(dialect: str, body: bytes) -> list[Call] | None:
         with warnings.catch_warnings():
             # A word that its models do not know makes the SDK warn, not fail.
             warnings.filterwarnings("ignore", "Pydantic serializer warnings", UserWarning)
-            return list(_messages(body) if dialect == "anthropic_messages" else _chat(body))
+            return list(_READ.get(dialect, _chat)(body))
     except Exception:  # noqa: BLE001 -- whatever an SDK raises, it hands out no call
         return None
 
@@ -60,3 +60,19 @@ def _messages(body: bytes) -> Iterator[Call]:
             if raw and json.loads(raw) != block.input:
                 raise ValueError("the accumulated input is not what was sent")
             yield (block.id, block.name, raw if raw or not block.input else json.dumps(block.input))
+
+
+def _responses(body: bytes) -> Iterator[Call]:
+    http = httpx2.Client(transport=_answer(body))
+    client = openai.OpenAI(api_key="none", base_url="http://gate/v1", http_client=http, max_retries=0)
+    with client.responses.stream(model="m", input="x") as stream:
+        items = [event.item for event in stream if event.type == "response.output_item.done"]
+        response: Any = stream.get_final_response()
+    # The ChatGPT backend ends with no output at all; then there are the items alone.
+    output: list[Any] = response.output or items
+    for item in output:
+        if item.type == "function_call":
+            yield (item.call_id, item.name, item.arguments)
+
+
+_READ = {"anthropic_messages": _messages, "openai_responses": _responses}

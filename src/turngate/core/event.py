@@ -8,10 +8,14 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Hashable
+from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
 from turngate.core.finding import Code, Level
+
+if TYPE_CHECKING:
+    from turngate.core.toolset import Toolset
 
 SlotKey = tuple[Hashable, ...]
 """A dialect's own key of a call inside its turn, opaque to everybody else: `(choice, index)`, `(output_index,)`, ..."""
@@ -24,6 +28,8 @@ class CallKind(enum.StrEnum):
     """A JSON object of arguments."""
     CUSTOM = "custom"
     """Free text; judged by identity, name, terminal and size only."""
+    BUILTIN = "builtin"
+    """A tool of the format's own that the agent runs, such as a shell: a JSON object that no request declares a schema for."""
     LEGACY = "function_call"
     """OpenAI's older form: a JSON object of arguments, and no id."""
 
@@ -72,6 +78,14 @@ class TurnOpened(Struct, frozen=True, gc=False):
 
     response_id: str | None
     model: str | None
+
+
+class TurnDescribed(Struct, frozen=True, gc=False):
+    """The response says what it is and was asked with: all there is where a stored one is fetched, from the middle perhaps."""
+
+    response_id: str | None
+    model: str | None
+    tools: Toolset
 
 
 class ChoiceOpened(Struct, frozen=True, gc=False):
@@ -172,6 +186,7 @@ Event = (
     Prose
     | KeepAlive
     | TurnOpened
+    | TurnDescribed
     | ChoiceOpened
     | SlotOpened
     | SlotIdentified

@@ -68,6 +68,10 @@ class Quirk(enum.StrEnum):
     """A terminal reason that promises calls in a choice that has none."""
     MISSING_STOP = "missing_stop"
     """A clean end after the terminal reason stands for the dialect's own last event."""
+    ROTATING_ITEM_IDS = "rotating_item_ids"
+    """Items and responses under another id in each event; their place and the call's own id tie them together."""
+    EMPTY_FINAL_OUTPUT = "empty_final_output"
+    """A final event whose output lists nothing although calls were streamed."""
     OTHER_NATURAL_REASONS = "other_natural_reasons"
     """Non-standard words for a natural end (`eos`, `eos_token`, `end_turn`)."""
 

@@ -50,6 +50,8 @@ class Toolset:
     model: str | None = None
     readable: bool = True
     """Whether the request's body could be read at all."""
+    replayed: bool = False
+    """Whether the request only fetches a response made earlier: its tools are then those that the response names."""
 
     def find(self, name: str) -> Tool | None:
         """The declared tool of that name."""

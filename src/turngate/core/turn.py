@@ -34,6 +34,7 @@ from turngate.core.event import (
     SlotKey,
     SlotOpened,
     TurnClosed,
+    TurnDescribed,
     TurnOpened,
     Unrecognised,
 )
@@ -41,6 +42,7 @@ from turngate.core.finding import Code, Finding, Findings, Level
 from turngate.core.gate import Signal
 from turngate.core.policy import Quirk, TurnPolicy
 from turngate.core.slot import Slot, SlotInput, SlotState
+from turngate.core.toolset import Toolset
 
 
 class TurnState(enum.StrEnum):
@@ -167,6 +169,8 @@ class Turn:
     end_reason: str = ""
     choices: dict[int, Choice] = field(default_factory=dict)
     slots: dict[SlotKey, Slot] = field(default_factory=dict)
+    echoed: Toolset | None = None
+    """The tools that the response says it was asked with."""
     findings: Findings = field(default_factory=Findings)
     doubtful: bool = False
     """Whether anything arrived that may carry a call without being one that was understood."""
@@ -235,6 +239,12 @@ class Turn:
         self.model = self.model or event.model
         return Signal.ORDERED
 
+    def _turn_described(self, event: TurnDescribed, _now: float) -> Signal:
+        self.response_id = self.response_id or event.response_id
+        self.model = self.model or event.model
+        self.echoed = event.tools
+        return Signal.KEEPALIVE  # says nothing about the frame; its other events do
+
     def _choice_opened(self, event: ChoiceOpened, _now: float) -> Signal:
         if self._choice(event.choice) is None:
             return Signal.TOOL
@@ -287,7 +297,7 @@ class Turn:
         if choice is not None and choice.reason is not None and slot.state is SlotState.COLLECTING:
             self.findings.add(table_finding(Code.DELTA_AFTER_TERMINAL, slot.path))
         self._step_slot(slot, SlotInput.FRAGMENT, now)
-        self._grow(slot, event.text, slot.pieces)
+        self._grow(slot, event.text)
         return _slot_signal(slot)
 
     def _slot_copied(self, event: SlotCopied, now: float) -> Signal:
@@ -295,18 +305,24 @@ class Turn:
         if slot is None:
             return self._stray(event.slot)
         self._step_slot(slot, SlotInput.COPY, now)
-        self._grow(slot, event.text, slot.copies)
+        # A further copy of the same text is no further argument, and needs no further room.
+        if event.text not in slot.copies and self._fits(slot, _size(event.text)):
+            slot.copies.append(event.text)
         return _slot_signal(slot)
 
-    def _grow(self, slot: Slot, text: str, pieces: list[str]) -> None:
-        limit = self.policy.limits.argument_bytes
-        if slot.argument_bytes > limit:
+    def _grow(self, slot: Slot, text: str) -> None:
+        if slot.argument_bytes > self.policy.limits.argument_bytes:
             return
-        slot.argument_bytes += len(text) if text.isascii() else len(text.encode("utf-8", "surrogatepass"))
-        if slot.argument_bytes > limit:
-            self.overrun(f"more than {limit} bytes of arguments", slot.path)
-        else:
-            pieces.append(text)
+        slot.argument_bytes += _size(text)
+        if self._fits(slot, slot.argument_bytes):
+            slot.pieces.append(text)
+
+    def _fits(self, slot: Slot, size: int) -> bool:
+        limit = self.policy.limits.argument_bytes
+        if size <= limit:
+            return True
+        self.overrun(f"more than {limit} bytes of arguments", slot.path)
+        return False
 
     def _slot_closed(self, event: SlotClosed, now: float) -> Signal:
         slot = self.slots.get(event.slot)
@@ -404,6 +420,10 @@ class Turn:
             self.findings.add(table_finding(code, "turn"))
 
 
+def _size(text: str) -> int:
+    return len(text) if text.isascii() else len(text.encode("utf-8", "surrogatepass"))
+
+
 def _slot_signal(slot: Slot) -> Signal:
     return Signal.TOOL if slot.runs_on is RunsOn.AGENT else Signal.ORDERED
 
@@ -412,6 +432,7 @@ _APPLY: dict[type, Callable[..., Signal]] = {
     KeepAlive: Turn._keep_alive,
     Prose: Turn._prose,
     TurnOpened: Turn._turn_opened,
+    TurnDescribed: Turn._turn_described,
     ChoiceOpened: Turn._choice_opened,
     SlotOpened: Turn._slot_opened,
     SlotIdentified: Turn._slot_identified,

@@ -11,11 +11,13 @@ from turngate.dialects.gemini_generate import GeminiGenerate
 from turngate.dialects.mistral_chat import MistralChat
 from turngate.dialects.ollama_chat import OllamaChat
 from turngate.dialects.openai_chat import OpenAIChat
+from turngate.dialects.openai_responses import OpenAIResponses
 
 DIALECTS: tuple[Dialect, ...] = (
     OpenAIChat(),
     AnthropicMessages(),
     MistralChat(),
+    OpenAIResponses(),
     OllamaChat(),
     CohereChat(),
     BedrockConverse(),

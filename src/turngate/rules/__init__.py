@@ -49,16 +49,18 @@ class Judgement:
         """Every finding of every rule; none for a turn without anything that could be a call."""
         if not has_tools(turn):
             return ()
+        # What a request that fetches a stored response cannot declare, the response itself says.
+        tools = turn.echoed if self.tools.replayed and turn.echoed is not None else self.tools
         found = [
-            *calls.identity(turn, self.tools, ids_optional=self.traits.ids_optional),
-            *calls.unique_ids(turn, self.tools),
-            *calls.terminal(turn, self.tools, sentinel_optional=self.traits.sentinel_optional),
+            *calls.identity(turn, tools, ids_optional=self.traits.ids_optional),
+            *calls.unique_ids(turn, tools),
+            *calls.terminal(turn, tools, sentinel_optional=self.traits.sentinel_optional),
             *calls.terminal_reason(
-                turn, self.tools, named_choice_ends_naturally=self.traits.named_choice_ends_naturally
+                turn, tools, named_choice_ends_naturally=self.traits.named_choice_ends_naturally
             ),
-            *calls.forbidden_provider_tools(turn, self.tools),
+            *calls.forbidden_provider_tools(turn, tools),
         ]
-        judge = ArgumentJudge(self.tools, self.limits, self.pinned, self.vocabulary)
+        judge = ArgumentJudge(tools, self.limits, self.pinned, self.vocabulary)
         for slot in turn.agent_calls:
             findings, self.checks[slot.key] = judge.check(slot)
             found += findings

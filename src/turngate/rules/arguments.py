@@ -33,13 +33,15 @@ class ArgumentJudge:
         tool = self._tool(slot, findings)
         if slot.kind is CallKind.CUSTOM or (tool is not None and tool.kind is CallKind.CUSTOM):
             return findings + list(self._kind(slot, tool)), CallCheck()
+        findings += self._kind(slot, tool)
         arguments, parse = self._parse(slot, findings)
         if tool is None or arguments is None:
             return findings, CallCheck(parse)
         return findings, self._check_schema(slot, tool, arguments, parse, findings)
 
     def _kind(self, slot: Slot, tool: Tool | None) -> Iterator[Finding]:
-        if tool is not None and (slot.kind is CallKind.CUSTOM) != (tool.kind is CallKind.CUSTOM):
+        kind = CallKind.FUNCTION if slot.kind is CallKind.LEGACY else slot.kind
+        if tool is not None and kind is not tool.kind:
             message = f"{slot.path}: a {slot.kind} call of a tool that is declared as {tool.kind}"
             yield Finding(Code.UNSUPPORTED_TOOL_TYPE, message, slot.path)
 
@@ -50,8 +52,13 @@ class ArgumentJudge:
             return None
         declared = self.tools.find(name)
         if name in self.pinned:
-            pin = Tool(name, schema=self.pinned[name])
-            if declared is not None and schema_digest(declared.schema) != schema_digest(pin.schema):
+            kind = slot.kind if slot.kind is CallKind.BUILTIN else CallKind.FUNCTION
+            pin = Tool(name, kind, schema=self.pinned[name])
+            if (
+                declared is not None
+                and declared.kind is not CallKind.BUILTIN
+                and schema_digest(declared.schema) != schema_digest(pin.schema)
+            ):
                 message = f"{slot.path}: the request declares this tool otherwise than its pinned schema"
                 findings.append(Finding(Code.SCHEMA_DRIFT, message, slot.path))
             return pin
@@ -59,7 +66,7 @@ class ArgumentJudge:
             message = f"{slot.path}: the request declares this tool twice, differently"
             findings.append(Finding(Code.INVALID_TOOL_SCHEMAS, message, slot.path))
         elif declared is None and slot.member_of in self.tools.toolsets:
-            return Tool(name)
+            return Tool(name, slot.kind)
         elif declared is None or declared.runs_on is RunsOn.PROVIDER:
             # A tool that the provider itself runs is none that the agent was given to run.
             message = f"{slot.path}: the request declares no tool of this name for the agent"
