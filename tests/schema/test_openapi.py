@@ -51,7 +51,14 @@ def test_arguments_are_judged_by_the_mapped_schema() -> None:
 @pytest.mark.parametrize(
     ("schema", "code", "place"),
     [
-        ({"additionalProperties": False}, Code.UNSUPPORTED_SCHEMA_KEYWORD, "#/additionalProperties"),
+        ({"exclusiveMinimum": 1}, Code.UNSUPPORTED_SCHEMA_KEYWORD, "#/exclusiveMinimum"),
+        ({"additionalProperties": "no"}, Code.INVALID_SCHEMA, "#/additionalProperties"),
+        ({"ref": "#/properties/a"}, Code.INVALID_SCHEMA, "#/ref"),
+        ({"defs": []}, Code.INVALID_SCHEMA, "#/defs"),
+        ({"anyOf": [], "any_of": []}, Code.INVALID_SCHEMA, "# has a field in two spellings"),
+        ({"type": 0}, Code.INVALID_SCHEMA, "#/type"),
+        ({"type": 8}, Code.INVALID_SCHEMA, "#/type"),
+        ({"type": True}, Code.INVALID_SCHEMA, "#/type"),
         ({"items": {"const": 1}}, Code.UNSUPPORTED_SCHEMA_KEYWORD, "#/items/const"),
         ({"properties": {"a": {"$ref": "#"}}}, Code.UNSUPPORTED_SCHEMA_KEYWORD, "#/properties/a/$ref"),
         ({"type": ["STRING", "NULL"]}, Code.INVALID_SCHEMA, "#/type"),
@@ -71,6 +78,48 @@ def test_what_has_no_documented_meaning_is_refused(schema: Any, code: Code, plac
     found = refusal(schema, OPENAPI)
     assert codes(found) == [code]
     assert found[0].message.startswith(place)
+
+
+def test_snake_case_and_numbered_types_are_the_same_schema() -> None:
+    """As google-genai sends them, and as clients made from the protocol do."""
+    camel = {
+        "type": "OBJECT",
+        "properties": {"a": {"type": "ARRAY", "items": {"anyOf": [{"type": "STRING"}]}, "maxItems": "2"}},
+        "propertyOrdering": ["a"],
+        "additionalProperties": False,
+    }
+    snake = {
+        "type": 6,
+        "properties": {"a": {"type": 5, "items": {"any_of": [{"type": 1}]}, "max_items": 2}},
+        "property_ordering": ["a"],
+        "additional_properties": False,
+    }
+    assert to_json_schema(snake) == to_json_schema(camel)
+
+
+def test_definitions_are_found_where_the_message_has_them() -> None:
+    judge = compiled(
+        {
+            "properties": {"pet": {"ref": "#/defs/Pet"}},
+            "additionalProperties": {"type": "BOOLEAN"},
+            "defs": {"Pet": {"type": "OBJECT", "properties": {"name": {"type": "STRING"}}}},
+        },
+        OPENAPI,
+    )
+    assert judge.check({"pet": {"name": "x"}, "other": True}) == ()
+    assert judge.check({"pet": {"name": 1}})
+    assert judge.check({"other": "x"})
+
+
+@pytest.mark.parametrize(("kind", "good", "bad"), [("INTEGER", 201, "201"), ("NUMBER", 2.5, "2.5")])
+def test_numbers_to_choose_from_are_texts_in_the_schema_and_numbers_in_the_arguments(
+    kind: str, good: float, bad: str
+) -> None:
+    schema = {"properties": {"a": {"type": kind, "format": "enum", "enum": ["101", str(good)]}}}
+    judge = compiled(schema, OPENAPI)
+    assert judge.check({"a": good}) == ()
+    assert judge.check({"a": bad})
+    assert judge.check({"a": 7})
 
 
 def test_property_names_are_not_fields() -> None:
