@@ -80,6 +80,7 @@ class GeminiGenerate:
     framings: ClassVar[tuple[Framing, ...]] = (SSE, JSON_ARRAY, BODY)
     named_choice_ends_naturally: ClassVar[bool] = False
     ids_optional: ClassVar[bool] = True
+    breaks_after_block: ClassVar[bool] = False
 
     def claims(self, method: str, path: str) -> bool:
         """`POST .../NAME:generateContent` and `:streamGenerateContent`, on both services and in every version."""
