@@ -154,8 +154,6 @@ def breaches(result: Result) -> Iterator[str]:
         return
     if not case.proved and result.executed:
         yield f"executed {result.executed} times"
-    if case.own_words:
-        return
     if not case.proved and BLOCKED not in result.said:
         yield f"does not show the block, but {result.said[:120]!r}"
     if result.asked != 1:

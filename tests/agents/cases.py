@@ -59,8 +59,6 @@ class Case:
     summary: str
     build: Build
     proved: bool = False
-    own_words: bool = False
-    """Whether the provider itself says what went wrong. The gate passes that error on, and the agent shows it or asks again."""
     routine: bool = True
     """Whether it runs when nothing was chosen."""
 
@@ -141,7 +139,7 @@ ALL: tuple[Case, ...] = (
     Case("cut-arguments", "the arguments lack their end, the turn ends as complete", cut_arguments),
     Case("doubled-key", "the arguments hold `command` twice", doubled_key),
     Case("ended-twice", "the call (Messages) or the turn (chat) is ended twice", ended_twice),
-    Case("error-after-call", "the provider's own error follows the call", error_after_call, own_words=True),
+    Case("error-after-call", "the provider's own error follows the call", error_after_call),
     Case("one-id-twice", "two calls share one id", one_id_twice),
     Case("call-after-reason", "a call follows the turn's reason", call_after_reason),
     Case("slow", "a valid turn that pauses 60 s inside the arguments", slow, proved=True, routine=False),

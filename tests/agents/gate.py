@@ -25,7 +25,7 @@ def gate(folder: Path, provider_port: int) -> Iterator[str]:
     folder.mkdir()
     port, config, log = free_port(), folder / "turngate.toml", folder / "turngate.log"
     config.write_text(
-        f'[server]\nlisten = "127.0.0.1:{port}"\n\n'
+        f'[server]\nlisten = "127.0.0.1:{port}"\n\n[operator]\nlisten = "off"\n\n'
         f"[ledger]\nurl = {json.dumps(f'sqlite:///{folder}/ledger.db')}\n\n"
         f'[upstreams.{UPSTREAM}]\nbase_url = "http://127.0.0.1:{provider_port}"\npreset = "strict"\n'
     )
