@@ -5,7 +5,7 @@ import time
 from tests.ledger.turns import started
 from turngate.core.verdict import Outcome, Reason
 from turngate.ledger.entry import Delivery
-from turngate.proxy.record import NAME_LIMIT, Clock, _clipped, aborted_entry
+from turngate.proxy.record import NAME_LIMIT, Clock, aborted_entry, clipped
 
 
 def test_the_clock_maps_the_loop_to_the_wall() -> None:
@@ -24,7 +24,10 @@ def test_an_aborted_turn_keeps_what_was_known_and_releases_nothing() -> None:
     assert (entry.delivery, entry.calls, entry.sha256) == (Delivery.NONE, (), None)
 
 
-def test_names_of_the_wire_are_clipped() -> None:
-    assert _clipped(None) is None
-    assert _clipped("x" * NAME_LIMIT) == "x" * NAME_LIMIT
-    assert _clipped("x" * 5000) == "x" * NAME_LIMIT
+def test_names_of_the_wire_are_clipped_and_stay_different() -> None:
+    assert clipped(None) is None
+    assert clipped("x" * NAME_LIMIT) == "x" * NAME_LIMIT
+    one, other = clipped("x" * 5000), clipped("x" * 5001)
+    assert one is not None
+    assert (len(one), one[:100]) == (NAME_LIMIT, "x" * 100)
+    assert one != other

@@ -84,7 +84,7 @@ EXPLANATIONS: dict[Reason, str] = {
     Reason.STOPPED_BY_OPERATOR: "an operator stopped it",
     Reason.CANCELLED_BY_CLIENT: "it was cancelled",
     Reason.SUPERSEDED: "a newer turn of the same conversation took its place",
-    Reason.DUPLICATE_DELIVERY: "it was already delivered once",
+    Reason.DUPLICATE_DELIVERY: "its calls were released or refused once already",
     Reason.LEDGER_UNAVAILABLE: "the gateway could not record its decision",
     Reason.SHUTDOWN: "the gateway is shutting down",
     Reason.RESTART: "the gateway was restarted",

@@ -158,6 +158,11 @@ class SQLiteDatabase:
         if found is not None:
             latch, kind = found
             return Refusal(Reason.STOPPED_BY_OPERATOR, CODES[LatchKind(kind)], latch)
+        earlier = self.connection.execute(
+            STATEMENTS["find_delivery"], {"payload": write.payload.decode()}
+        ).fetchone()
+        if earlier is not None:
+            return _ALREADY_ENDED
         return self._append("decided", write.payload)
 
     def _append(self, kind: str, payload: bytes) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
@@ -55,12 +56,13 @@ def turn_entry(
         route=start.route,
         upstream=start.upstream,
         dialect=start.dialect,
-        model=_clipped(turn.model or start.model),
-        requested_model=_clipped(start.requested_model),
+        model=clipped(turn.model or start.model),
+        requested_model=clipped(start.requested_model),
+        fetched=start.fetched,
         streamed=start.streamed,
         started_at=start.started_at,
         mode=start.mode,
-        response_id=_clipped(turn.response_id),
+        response_id=clipped(turn.response_id),
         first_event_at=clock.epoch(tally.first_at),
         last_event_at=clock.epoch(tally.last_at),
         decided_at=clock.epoch(tally.decided_at),
@@ -86,9 +88,15 @@ def aborted_entry(start: TurnStart, reason: Reason) -> TurnEntry:
     return TurnEntry(**asdict(start), decided_at=time.time(), outcome=Outcome.CANCELLED, reason=reason)
 
 
-def _clipped(text: str | None) -> str | None:
-    """Names of the wire's, short enough for a row: some gateways put kilobytes of state into an id."""
-    return text if text is None or len(text) <= NAME_LIMIT else text[:NAME_LIMIT]
+def clipped(text: str | None) -> str | None:
+    """A name of the wire's, short enough for a row: some gateways put kilobytes of state into an id.
+
+    What is cut off counts all the same, so that two names stay two.
+    """
+    if text is None or len(text) <= NAME_LIMIT:
+        return text
+    digest = hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+    return f"{text[: NAME_LIMIT - 1 - len(digest)]}~{digest}"
 
 
 def _call(
@@ -100,8 +108,8 @@ def _call(
     return CallEntry(
         choice=slot.choice,
         slot=key,
-        call_id=_clipped(slot.call_id),
-        tool=_clipped(slot.name),
+        call_id=clipped(slot.call_id),
+        tool=clipped(slot.name),
         kind=slot.kind,
         runs_on=slot.runs_on,
         fragments=len(slot.pieces),

@@ -237,6 +237,23 @@ WHERE lifted_at IS NULL
     AND (tool IS NULL OR tool IN (SELECT value ->> 'tool' FROM json_each(:payload, '$.calls')))
 ORDER BY created_at, id LIMIT 1;
 
+-- name: find_delivery
+-- How the calls of the same provider response were decided before: for a turn that only fetches it, in whatever turn brought
+-- calls of it; for the turn that made it, in one that fetched it meanwhile. A response that was still being made decides
+-- nothing; a turn that ended before it could say what it held decides all.
+SELECT turns.outcome, turns.turn_id FROM turns JOIN entries USING (seq)
+WHERE turns.response_id = :payload ->> 'response_id'
+    AND turns.upstream = :payload ->> 'upstream'
+    AND turns.turn_id <> :payload ->> 'turn_id'
+    AND CASE WHEN :payload ->> 'fetched'
+        THEN turns.outcome IN ('released', 'blocked', 'cancelled')
+            AND coalesce(turns.terminal_reason, '') NOT IN ('queued', 'in_progress')
+            AND (turns.reason IN ('restart', 'shutdown', 'gate_failure') OR EXISTS
+                (SELECT 1 FROM calls WHERE calls.turn_id = turns.turn_id AND calls.runs_on = 'agent'))
+        ELSE turns.outcome = 'released' AND entries.payload ->> 'fetched' AND turns.turn_id > :payload ->> 'turn_id'
+        END
+LIMIT 1;
+
 -- name: list_latches
 -- Latches, newest first, by page; with `:standing` only those in force.
 SELECT CAST(json_object('id', id, 'kind', kind, 'turn_id', turn_id, 'response_id', response_id, 'tool', tool,

@@ -1,0 +1,158 @@
+"""Calls of one provider response, told by the turn that made it and by turns that fetch it: released once, or never."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Coroutine
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.ledger.turns import blocked, passed, released, started
+from turngate.core.finding import Code
+from turngate.core.verdict import Outcome, Reason
+from turngate.ledger.entry import TurnEntry
+from turngate.ledger.sqlite import SQLiteLedger
+from turngate.ledger.store import Receipt, Refusal
+
+ONCE = Refusal(Reason.DUPLICATE_DELIVERY, Code.DUPLICATE_DELIVERY)
+
+
+def made(**fields: Any) -> TurnEntry:
+    return released(started(**fields))
+
+
+def fetched(**fields: Any) -> TurnEntry:
+    return released(started(fetched=True, **fields))
+
+
+def cancelled(entry: TurnEntry, reason: Reason = Reason.CANCELLED_BY_CLIENT, **fields: Any) -> TurnEntry:
+    return blocked(
+        None,
+        **{name: getattr(entry, name) for name in ("turn_id", "response_id", "fetched")},
+        outcome=Outcome.CANCELLED,
+        reason=reason,
+        **fields,
+    )
+
+
+async def write(ledger: SQLiteLedger, entry: TurnEntry) -> object:
+    """Record the entry in the way that its outcome asks for."""
+    if entry.outcome is Outcome.RELEASED:
+        return await ledger.release(entry)
+    if entry.outcome is Outcome.PASSED:
+        ledger.submit(entry)
+        return None
+    return await ledger.record(entry)
+
+
+def in_ledger(folder: Path, work: Any) -> None:
+    async def main() -> None:
+        ledger = SQLiteLedger(folder / "ledger.db")
+        await ledger.open()
+        try:
+            await work(ledger)
+        finally:
+            await ledger.close()
+
+    asyncio.run(main())
+
+
+def answers(folder: Path, *entries: TurnEntry) -> list[object]:
+    found: list[object] = []
+
+    async def work(ledger: SQLiteLedger) -> None:
+        found.extend([await write(ledger, entry) for entry in entries])
+
+    in_ledger(folder, work)
+    return found
+
+
+UNFINISHED = {"terminal_reason": "in_progress"}
+DECIDED: dict[str, TurnEntry] = {
+    "released": made(),
+    "released to another fetch": fetched(),
+    "blocked": blocked(),
+    "cut": blocked(reason=Reason.TRUNCATED_BY_TRANSPORT),
+    "cancelled by its client": cancelled(made()),
+    "cancelled by a restart, before it said what it held": cancelled(made(), Reason.RESTART, calls=()),
+    "ended by a failure of ours": cancelled(made(), Reason.GATE_FAILURE, calls=()),
+}
+UNDECIDED: dict[str, TurnEntry] = {
+    "text only": passed(),
+    "cancelled in the middle of text": cancelled(made(), calls=()),
+    "still being made when it was looked at": blocked(started(fetched=True), **UNFINISHED),
+    "another response": made(response_id="resp_2"),
+    "another upstream": made(upstream="azure"),
+}
+
+
+@pytest.mark.parametrize("name", DECIDED)
+def test_what_was_decided_once_is_not_released_to_a_fetch(tmp_path: Path, name: str) -> None:
+    _, answer = answers(tmp_path, DECIDED[name], fetched())
+
+    assert answer == ONCE
+
+
+@pytest.mark.parametrize("name", UNDECIDED)
+def test_what_was_never_decided_is_released_to_the_first_fetch(tmp_path: Path, name: str) -> None:
+    first = UNDECIDED[name]
+
+    _, answer, again = answers(tmp_path, first, fetched(), fetched())
+
+    assert isinstance(answer, Receipt)
+    assert again == ONCE
+
+
+def test_a_decision_outlives_the_process(tmp_path: Path) -> None:
+    answers(tmp_path, made())
+
+    assert answers(tmp_path, fetched()) == [ONCE]
+
+
+def test_a_turn_that_was_held_when_the_process_ended_stays_cancelled(tmp_path: Path) -> None:
+    async def held(ledger: SQLiteLedger) -> None:
+        ledger.hold(started())
+
+    in_ledger(tmp_path, held)
+
+    assert answers(tmp_path, fetched()) == [ONCE]
+
+
+def test_of_a_turn_and_a_fetch_under_way_together_the_first_wins(tmp_path: Path) -> None:
+    slow = made()
+
+    early, late = answers(tmp_path, fetched(), slow)
+
+    assert isinstance(early, Receipt)
+    assert late == ONCE
+
+
+def test_new_turns_under_one_response_id_are_all_released(tmp_path: Path) -> None:
+    """Servers that number nothing exist; only what is fetched is looked up."""
+    assert [type(answer) for answer in answers(tmp_path, made(), made(), fetched(), made())] == [
+        Receipt,
+        Receipt,
+        Refusal,
+        Receipt,
+    ]
+
+
+def test_a_turn_without_a_response_id_is_not_looked_up(tmp_path: Path) -> None:
+    entry = replace(fetched(), response_id=None)
+
+    assert [type(answer) for answer in answers(tmp_path, made(response_id=None), entry)] == [Receipt, Receipt]
+
+
+def test_two_fetches_at_once_release_once(tmp_path: Path) -> None:
+    found: list[object] = []
+
+    async def work(ledger: SQLiteLedger) -> None:
+        asking: list[Coroutine[Any, Any, object]] = [ledger.release(fetched()) for _ in range(20)]
+        found.extend(await asyncio.gather(*asking))
+
+    in_ledger(tmp_path, work)
+    assert sum(isinstance(answer, Receipt) for answer in found) == 1
+    assert found.count(ONCE) == 19
