@@ -35,6 +35,11 @@ def test_a_body_is_the_whole_reply() -> None:
     assert read_reply("body", ["__abort__"]) == ([b'["__abort__"]'], End.COMPLETE)
 
 
+@pytest.mark.parametrize("body", [{"__raw__": "{"}, {"__base64__": "ew=="}])
+def test_a_body_that_is_no_json_is_written_as_its_bytes(body: dict[str, str]) -> None:
+    assert read_reply("body", body) == ([b"{"], End.COMPLETE)
+
+
 @pytest.mark.parametrize(("word", "end"), [("__abort__", End.BROKEN), ("__cancel__", End.CANCELLED)])
 def test_nothing_is_sent_after_the_end(word: str, end: End) -> None:
     assert read_reply("chunks", [{}, {word: True}, {"__raw__": 1}]) == ([b"data: {}\n\n"], end)

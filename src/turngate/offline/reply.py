@@ -46,7 +46,8 @@ _ENDS = {"__abort__": End.BROKEN, "__cancel__": End.CANCELLED}
 def read_reply(form: str, content: Any) -> tuple[list[bytes], End]:
     """The pieces that a reply in this form stands for, one an entry, and how it ends."""
     if form == "body":
-        return [encode(content)], End.COMPLETE
+        raw = isinstance(content, dict) and set(content) in ({"__raw__"}, {"__base64__"})
+        return [_block(form, 0, content) if raw else encode(content)], End.COMPLETE
     pieces: list[bytes] = []
     size = 0
     for place, entry in enumerate(content):

@@ -1,0 +1,217 @@
+"""What stays of a request or a frame of the wire: the skeleton, the keys that decoders know, the words of the format."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, Final
+
+from turngate.core.frame import Frame
+from turngate.redact.arguments import redact_string, redact_word
+from turngate.redact.lexeme import Lexeme, lexemes, read_string, respell, rewrite, write_string
+from turngate.redact.placeholder import Numbers, Texts
+from turngate.redact.schema import SchemaRedactor
+from turngate.redact.vocabulary import NULL_TEXT, WORD_KEYS, Vocabulary
+
+OBJECT_KEYS: Final = frozenset({"arguments", "input", "args", "parameters"})
+"""Keys that may hold arguments as an object, in which no name is a word of the format."""
+
+TEXT_KEYS: Final = OBJECT_KEYS | {"partial_json", "delta"}
+"""Keys that hold argument text; where a text stands twice in a frame, the one behind such a key is meant."""
+
+_LINE = re.compile(rb"([^\r\n]*)(\r\n|\n|\r|\Z)")
+_SEGMENT = re.compile("([/:])")
+_KEPT = re.compile(r"[/:]?|v[0-9](?:alpha|beta)?[0-9]?")
+_SENTINEL = "[DONE]"
+_MAX_INDEX = 10_000
+
+
+class Redacted(str):
+    """Text that is a placeholder already."""
+
+    __slots__ = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Argument:
+    """One piece of a call's arguments in a frame, and what it becomes."""
+
+    text: str
+    redacted: str
+
+
+@dataclass(frozen=True, slots=True)
+class _Span:
+    start: int
+    end: int
+    redacted: str
+
+
+@dataclass(frozen=True)
+class WireRedactor:
+    """Redacts what stands around the arguments of one capture."""
+
+    words: Vocabulary
+    texts: Texts
+    numbers: Numbers
+
+    # Values: a request, or whatever was parsed.
+
+    def value(
+        self, value: Any, schemas: SchemaRedactor, declared: Sequence[Any], key: str | None = None
+    ) -> Any:
+        """A parsed value; what equals a declared schema is redacted as one."""
+        match value:
+            case Redacted():
+                return str(value)
+            case dict():
+                if value and value in declared:
+                    return schemas.tool(value)
+                if key in OBJECT_KEYS:
+                    return schemas.value(value)
+                return {
+                    self.key(name): self.value(each, schemas, declared, name) for name, each in value.items()
+                }
+            case list():
+                return [self.value(each, schemas, declared, key) for each in value]
+            case str():
+                return self._word(key, value)
+            case int() if _is_index(key, value):
+                return value
+        return schemas.value(value)
+
+    def key(self, key: str) -> str:
+        """A member's name."""
+        return key if self.words.keeps_key(key) else self.texts(key)
+
+    def _word(self, key: str | None, value: str) -> str:
+        """A value: where the format has words, what it knows of one stays."""
+        if value == NULL_TEXT:
+            return value
+        if key is None or key.casefold() not in WORD_KEYS:
+            return self.texts(value)
+        return "".join(part if stays else self.texts(part) for part, stays in self.words.split(value))
+
+    def path(self, path: str) -> str:
+        """A request's path: the segments that formats and versions have; of the query only what names a framing."""
+        place, _, query = path.partition("?")
+        segments = [
+            each if each in self.words.segments or _KEPT.fullmatch(each) else self.texts(each)
+            for each in _SEGMENT.split(place)
+        ]
+        return "".join(segments) + ("?alt=sse" if "alt=sse" in query.split("&") else "")
+
+    # Frames.
+
+    def frame(self, frame: Frame, arguments: Iterable[Argument], *, sse: bool) -> bytes:
+        """The frame's bytes, its framing and its faults as they were."""
+        data = None if frame.data is None else self._data(_decode(frame.data), arguments)
+        if sse:
+            return self._block(frame.raw, iter(()) if data is None else iter(data.split("\n")))
+        if frame.data is None or data is None:
+            return _encode(self._text(_decode(frame.raw)))
+        before, _, after = frame.raw.partition(frame.data)
+        return before + _encode(data) + after
+
+    def _block(self, raw: bytes, data: Iterable[str]) -> bytes:
+        lines = iter(data)
+        redacted = []
+        for line, end in _LINE.findall(raw):
+            name, colon, value = line.partition(b":")
+            space = b" " if value.startswith(b" ") else b""
+            if not line:
+                new = b""
+            elif name == b"data":
+                new = name + colon + space + _encode(next(lines))
+            elif name in (b"", b"event", b"id", b"retry"):
+                new = name + colon + space + self._field(name, value.removeprefix(b" "))
+            else:
+                new = _encode(self._text(_decode(line)))
+            redacted.append(new + end)
+        return b"".join(redacted)
+
+    def _field(self, name: bytes, value: bytes) -> bytes:
+        text = _decode(value)
+        if name == b"event":
+            return _encode(respell(text, self._word("event", read_string(text))))
+        if name == b"retry" and value.isdigit():
+            return b"1"
+        return _encode(respell(text, self.texts(read_string(text))))
+
+    def _data(self, text: str, arguments: Iterable[Argument]) -> str:
+        return text if text == _SENTINEL else self._text(text, _spans(text, arguments))
+
+    def _text(self, text: str, spans: Sequence[_Span] = ()) -> str:
+        ahead = sorted(spans, key=lambda span: span.start)
+
+        def new(lexeme: Lexeme) -> str:
+            while ahead and ahead[0].end <= lexeme.start:
+                ahead.pop(0)
+            if ahead and ahead[0].start <= lexeme.start:
+                return ahead[0].redacted if ahead[0].start == lexeme.start else ""
+            return self._lexeme(lexeme)
+
+        return rewrite(text, new)
+
+    def _lexeme(self, lexeme: Lexeme) -> str:
+        if lexeme.is_string:
+            if lexeme.is_key:
+                return redact_string(lexeme, self.key)
+            return redact_string(lexeme, partial(self._word, lexeme.key))
+        if lexeme.is_number and _is_index(lexeme.key, lexeme.text):
+            return lexeme.text
+        return redact_word(lexeme, self.numbers, self.texts)
+
+
+def _spans(text: str, arguments: Iterable[Argument]) -> list[_Span]:
+    """Where the pieces of arguments stand in a frame's text: as strings, or as the JSON itself."""
+    strings = [each for each in lexemes(text) if each.is_string and not each.is_key]
+    spans: list[_Span] = []
+    for argument in arguments:
+        fitting = [each for each in strings if read_string(each.body) == argument.text]
+        chosen = next((each for each in fitting if each.key in TEXT_KEYS), fitting[0] if fitting else None)
+        if chosen is not None:
+            strings.remove(chosen)
+            body = write_string(argument.redacted, chosen.body)
+            spans.append(_Span(chosen.start, chosen.end, f'"{body}"'))
+        elif (start := _find(text, argument.text, spans)) >= 0:
+            spans.append(_Span(start, start + len(argument.text), argument.redacted))
+    return spans
+
+
+def _find(text: str, piece: str, spans: Sequence[_Span]) -> int:
+    start = text.find(piece)
+    while any(span.start <= start < span.end for span in spans):
+        start = text.find(piece, start + 1)
+    return start
+
+
+def _is_index(key: str | None, value: int | str) -> bool:
+    """Whether a number is a place in a list, which says nothing."""
+    if key is None or isinstance(value, bool) or not ("index" in key.lower() or key == "sequence_number"):
+        return False
+    return len(str(value)) < 6 if isinstance(value, str) else abs(value) < _MAX_INDEX
+
+
+def _decode(data: bytes) -> str:
+    return data.decode("utf-8", "surrogateescape")
+
+
+def _encode(text: str) -> bytes:
+    return text.encode("utf-8", "surrogateescape")
+
+
+def numbers_in(value: Any) -> Iterable[float]:
+    """Every number of a parsed value."""
+    if isinstance(value, bool):
+        return
+    if isinstance(value, int | float):
+        yield value
+    elif isinstance(value, Mapping):
+        for each in value.values():
+            yield from numbers_in(each)
+    elif isinstance(value, list):
+        for each in value:
+            yield from numbers_in(each)
