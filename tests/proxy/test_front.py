@@ -199,6 +199,18 @@ def test_no_upgrade_reaches_the_application(served: Served, recorder: Recorder, 
     assert recorder.seen.empty()
 
 
+def test_a_realtime_session_is_refused_and_told_why(served: Served, recorder: Recorder) -> None:
+    """As the official SDKs open one: a WebSocket, in which nobody would judge the calls."""
+    raw = (
+        b"GET /openai/v1/realtime?model=gpt-realtime HTTP/1.1\r\nHost: a\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n"
+        b"Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n"
+    )
+    reply = served.refusal(raw)
+    assert reply.status == 400
+    assert "passes no WebSocket, so no realtime session" in json.loads(reply.body)["error"]["message"]
+    assert recorder.seen.empty()
+
+
 def test_a_method_that_is_not_allowed_learns_which_are(served: Served) -> None:
     headers = dict(served.refusal(b"TRACE / HTTP/1.1\r\nHost: a\r\n\r\n").headers)
     assert headers["allow"] == "DELETE, GET, HEAD, OPTIONS, PATCH, POST, PUT"

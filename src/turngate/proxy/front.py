@@ -244,9 +244,7 @@ class FrontProtocol(HttpToolsProtocol):
             raise RefusalError(400, "too_many_pipelined", "Too many requests at once on one connection.")
         if self.parser.should_upgrade():
             # llhttp would skip the body of an upgrade and read it as the next request.
-            raise RefusalError(
-                400, "upgrade_not_supported", "This server does not switch protocols: use plain HTTP/1.1."
-            )
+            raise RefusalError(400, "upgrade_not_supported", _NO_UPGRADE)
         self._phase = Phase.BODY
         self._disarm()
         self._accounted += _LINE_BYTES
@@ -389,6 +387,12 @@ class FrontProtocol(HttpToolsProtocol):
             self._arm(left)
         else:
             self._refuse(RefusalError(408, "body_timeout", "The request's body stopped coming."), self.cycle)
+
+
+_NO_UPGRADE = (
+    "turngate judges plain HTTP and event streams. It passes no WebSocket, so no realtime session, because nobody would judge "
+    "the calls in it: use the provider's HTTP API."
+)
 
 
 def _refusal(error: httptools.HttpParserError) -> RefusalError:
