@@ -14,6 +14,8 @@ from dataclasses import dataclass, replace
 from itertools import islice
 from typing import TYPE_CHECKING, Final
 
+import msgspec
+
 from turngate.core.finding import Code, Finding
 from turngate.schema import conservative
 from turngate.schema.full import FullSchema, compile_full
@@ -61,8 +63,11 @@ class ToolSchema:
 
 def schema_digest(schema: JsonValue) -> str:
     """Hash the canonical text of a schema: sorted keys, no spaces. Equal digests mean that the schema did not drift."""
-    text = json.dumps(schema, sort_keys=True, separators=(",", ":"), ensure_ascii=True)
-    return hashlib.sha256(text.encode()).hexdigest()
+    try:
+        text = msgspec.json.encode(schema, order="sorted")
+    except (UnicodeEncodeError, OverflowError):  # half a surrogate pair, an integer of more than 64 bits
+        text = json.dumps(schema, sort_keys=True, separators=(",", ":")).encode()
+    return hashlib.sha256(text).hexdigest()
 
 
 def compile_schema(
