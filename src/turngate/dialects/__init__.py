@@ -7,6 +7,7 @@ from turngate.dialects.base import Dialect
 from turngate.dialects.bedrock_converse import BedrockConverse
 from turngate.dialects.bedrock_invoke import BedrockInvoke
 from turngate.dialects.cohere_chat import CohereChat
+from turngate.dialects.dashscope_native import DashScopeNative
 from turngate.dialects.gemini_generate import GeminiGenerate
 from turngate.dialects.mistral_chat import MistralChat
 from turngate.dialects.ollama_chat import OllamaChat
@@ -22,6 +23,7 @@ DIALECTS: tuple[Dialect, ...] = (
     CohereChat(),
     BedrockConverse(),
     BedrockInvoke(),
+    DashScopeNative(),
     GeminiGenerate(),
 )
 """Every dialect, in the order in which they are asked whether they claim a request."""
