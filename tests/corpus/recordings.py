@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,14 +20,21 @@ DIALECTS = {
     "anthropic": "anthropic_messages",
     "mistral": "mistral_chat",
     "openai-responses": "openai_responses",
+    "gemini-generate": "gemini_generate",
+    "gemini": "gemini_generate",
 }
 PATHS = {
     "openai_chat": "/v1/chat/completions",
     "mistral_chat": "/v1/chat/completions",
     "anthropic_messages": "/v1/messages",
     "openai_responses": "/v1/responses",
+    "gemini_generate": "/v1beta/models/m:generateContent",
 }
-WIRES = ("openai-chat", "anthropic-messages", "openai-responses")
+STREAM_PATHS = {"gemini_generate": "/v1beta/models/m:streamGenerateContent"}
+"""Where a stream is asked for at another path."""
+WIRES = ("openai-chat", "anthropic-messages", "openai-responses", "gemini-generate")
+FRAMINGS = {"json-array": "json_array"}
+"""Framings that neither the dialect nor its being streamed tell, as the corpus names them and as turngate does."""
 BUILTIN = frozenset({"local_shell", "shell", "apply_patch", "computer"})
 NAMED = frozenset({"anthropic-messages", "openai-responses"})
 """Wires whose events have an SSE name."""
@@ -51,6 +59,14 @@ class Recording:
     """Sizes of the reads that brought it, where they were recorded."""
     calls: tuple[tuple[str | None, str | None, str | None], ...]
     """What it is known to call: id, name, raw arguments."""
+    framing: str | None = None
+    """How it is framed; the dialect's first way without."""
+
+    @property
+    def path(self) -> str:
+        """What the client asks."""
+        path = PATHS[self.dialect]
+        return STREAM_PATHS.get(self.dialect, path) if self.streamed else path
 
     @property
     def pieces(self) -> list[bytes]:
@@ -64,7 +80,7 @@ class Recording:
 
 
 def recordings() -> Iterator[Recording]:
-    """Every recorded chat and Messages reply, in a fixed order."""
+    """Every recorded reply of the dialects that exist, in a fixed order."""
     for tree in ("cases", "nonstream"):
         for wire in WIRES:
             for folder in sorted((shared_folder() / "corpus" / tree / wire).iterdir()):
@@ -75,7 +91,7 @@ def _recording(folder: Path, wire: str, *, streamed: bool) -> Recording:
     meta = json.loads((folder / "meta.json").read_bytes())
     expected = json.loads((folder / "expected.json").read_bytes())
     listed = [call for turn in expected["turns"] for call in turn["calls"] if not _runs_at_provider(call)]
-    calls = tuple((call["id"], call["name"] or call["kind"], call.get("arguments_raw")) for call in listed)
+    calls = tuple((call["id"], call["name"] or call["kind"], _arguments(call)) for call in listed)
     dialect = DIALECTS[wire]
     if wire == "openai-chat" and meta["provider"] == "mistral":
         dialect = "mistral_chat"
@@ -91,12 +107,39 @@ def _recording(folder: Path, wire: str, *, streamed: bool) -> Recording:
         body=body,
         reads=reads if sum(reads) == len(body) else (),
         calls=calls,
+        framing=FRAMINGS.get(meta["framing"]),
     )
 
 
 def _runs_at_provider(call: Any) -> bool:
     """Calls that the corpus lists although the provider runs them: a tool search of its own, xAI's search of X."""
     return (call["kind"] == "tool_search" and call["id"] is None) or str(call["id"]).startswith("xs_call_")
+
+
+def _arguments(call: Any) -> str | None:
+    """The arguments as text; of those that came as values at paths, what the values make."""
+    raw: str | None = call.get("arguments_raw")
+    return raw if call.get("partial_args") is None else _compact(_put_together(call["partial_args"])).decode()
+
+
+def _put_together(partials: Any) -> Any:
+    values: dict[tuple[str | int, ...], Any] = {}
+    for partial in partials:
+        steps = re.findall(r"\.(\w+)|\[(\d+)\]", partial["jsonPath"])
+        path = tuple(name or int(index) for name, index in steps)
+        value = next(partial[key] for key in partial if key.endswith("Value"))
+        values[path] = values[path] + value if path in values else value
+    return _nested(values)
+
+
+def _nested(values: dict[tuple[str | int, ...], Any]) -> Any:
+    if () in values:
+        return values[()]
+    inner = {
+        step: _nested({path[1:]: value for path, value in values.items() if path[0] == step})
+        for step in dict.fromkeys(path[0] for path in values)
+    }
+    return list(inner.values()) if 0 in inner else inner
 
 
 def _body(folder: Path, wire: str) -> bytes:
@@ -130,6 +173,8 @@ def _request(dialect: str, calls: tuple[tuple[Any, ...], ...], *, streamed: bool
         tools: list[dict[str, Any]] = [{"type": "bash_20250124", "name": name} for name in names]
     elif dialect == "openai_responses":
         tools = [{"type": name} if name in BUILTIN else {"type": "function", "name": name} for name in names]
+    elif dialect == "gemini_generate":
+        tools = [{"functionDeclarations": [{"name": name} for name in names]}]
     else:
         tools = [{"type": "function", "function": {"name": name}} for name in names]
     return json.dumps({"model": "recorded", "stream": streamed, "tools": tools, "messages": []}).encode()

@@ -14,17 +14,18 @@ from urllib.parse import parse_qs, urlsplit
 from turngate.config import load_config
 from turngate.core.action import Action, Block, Decide, Forward, Release
 from turngate.core.frame import Frame
+from turngate.core.framing import Framing
 from turngate.core.policy import TurnPolicy
 from turngate.core.session import Session
-from turngate.core.sse import SSEFramer
 from turngate.core.toolset import Toolset
 from turngate.core.verdict import Verdict
 from turngate.dialects import dialect_named
+from turngate.dialects.base import Dialect
 from turngate.presets import PRESETS, preset_named
 from turngate.proxy.server import gate_server, open_gate
 from turngate.rules import Judgement, Traits
 
-from .recordings import PATHS, Recording
+from .recordings import Recording
 
 
 @dataclass(frozen=True)
@@ -52,6 +53,7 @@ def judge(
     *,
     preset: str = "strict",
     streamed: bool = True,
+    framing: str | None = None,
     clean: bool = True,
 ) -> Judged:
     """Drive one session over the pieces."""
@@ -62,11 +64,11 @@ def judge(
     policy = TurnPolicy(accept=frozenset(chosen.accept))
     tools: Toolset = dialect.toolset(request)
     decoder = dialect.decoder(tools, policy, streamed=streamed)
-    framing = next(each for each in dialect.framings if each.streamed is streamed)
+    cut = framing_of(dialect, framing, streamed=streamed)
     traits = Traits(decoder.sentinel_optional, dialect.named_choice_ends_naturally, dialect.ids_optional)
     session = Session(
         "turn",
-        framer=framing.framer(policy.limits.frame_bytes),
+        framer=cut.framer(policy.limits.frame_bytes),
         decoder=decoder,
         judge=Judgement(tools, traits),
         policy=policy,
@@ -93,9 +95,20 @@ def judge(
     return Judged(session.verdict, b"".join(sent), calls, codes)
 
 
-def without_keep_alives(body: bytes) -> list[bytes]:
+def framing_of(dialect: Dialect, name: str | None, *, streamed: bool) -> Framing:
+    """The framing of that name; without one the dialect's first."""
+    return next(
+        each
+        for each in dialect.framings
+        if (each.streamed is streamed if name is None else each.name == name)
+    )
+
+
+def without_keep_alives(recording: Recording, body: bytes) -> list[bytes]:
     """The frames that say something, in order."""
-    framer = SSEFramer(1 << 30)
+    dialect = dialect_named(recording.dialect)
+    assert dialect is not None
+    framer = framing_of(dialect, recording.framing, streamed=recording.streamed).framer(1 << 30)
     frames: list[Frame] = [*framer.receive_data(body), *framer.receive_eof()]
     return [frame.raw for frame in frames if frame.data is not None and frame.event != "ping"]
 
@@ -105,16 +118,19 @@ class Stage:
     """A gate with one upstream for every preset, in front of a provider that plays what it is told to."""
 
     port: int
-    plays: dict[str, tuple[Sequence[bytes], bool, bool]] = field(default_factory=dict)
+    plays: dict[str, tuple[Sequence[bytes], str, bool]] = field(default_factory=dict)
 
     async def ask(
         self, recording: Recording, pieces: Sequence[bytes], *, preset: str, aborted: bool = False
     ) -> tuple[int, str, bytes]:
         """Send the request through the gate; give status, turn id and body as received."""
         key = secrets.token_hex(8)
-        self.plays[key] = (pieces, recording.streamed, aborted)
+        dialect = dialect_named(recording.dialect)
+        assert dialect is not None
+        framing = framing_of(dialect, recording.framing, streamed=recording.streamed)
+        self.plays[key] = (pieces, framing.media_types[0], aborted)
         reader, writer = await asyncio.open_connection("127.0.0.1", self.port)
-        path = f"/{preset.replace('.', '-')}{PATHS[recording.dialect]}?play={key}"
+        path = f"/{preset.replace('.', '-')}{recording.path}?play={key}"
         head = f"POST {path} HTTP/1.1\r\nHost: gate\r\nContent-Length: {len(recording.request)}\r\nConnection: close\r\n\r\n"
         writer.write(head.encode() + recording.request)
         answer = await reader.read()
@@ -152,19 +168,17 @@ async def stage(folder: Path) -> AsyncIterator[Stage]:
     async def play(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         with contextlib.suppress(asyncio.IncompleteReadError, ConnectionError):
             while True:
-                head = await reader.readuntil(b"\r\n\r\n")
+                asked = await reader.readuntil(b"\r\n\r\n")
                 length = next(
                     int(line.split(b":")[1])
-                    for line in head.lower().split(b"\r\n")
+                    for line in asked.lower().split(b"\r\n")
                     if line.startswith(b"content-length")
                 )
                 await reader.readexactly(length)
-                target = head.split(b" ", 2)[1].decode()
-                pieces, streamed, aborted = scene.plays.pop(parse_qs(urlsplit(target).query)["play"][0])
-                kind = b"text/event-stream" if streamed else b"application/json"
-                writer.write(
-                    b"HTTP/1.1 200 OK\r\nContent-Type: %b\r\nTransfer-Encoding: chunked\r\n\r\n" % kind
-                )
+                target = asked.split(b" ", 2)[1].decode()
+                pieces, kind, aborted = scene.plays.pop(parse_qs(urlsplit(target).query)["play"][0])
+                head = f"HTTP/1.1 200 OK\r\nContent-Type: {kind}\r\nTransfer-Encoding: chunked\r\n\r\n"
+                writer.write(head.encode())
                 for piece in pieces:
                     writer.write(b"%x\r\n%b\r\n" % (len(piece), piece))
                     await writer.drain()

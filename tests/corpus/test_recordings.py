@@ -38,6 +38,7 @@ def judged(recording: Recording, pieces: Sequence[bytes]) -> Judged:
         pieces,
         preset=recording.provider,
         streamed=recording.streamed,
+        framing=recording.framing,
     )
 
 
@@ -61,7 +62,7 @@ def test_every_blocked_recording_is_accounted_for(recorded: list[Recording]) -> 
 
 def assert_sent_as_received(recording: Recording, sent: bytes) -> None:
     """Every frame up to the last event, each as it was; pings aside, only text of chat may have overtaken held frames."""
-    received, passed = without_keep_alives(recording.body), without_keep_alives(sent)
+    received, passed = without_keep_alives(recording, recording.body), without_keep_alives(recording, sent)
     for kind in (True, False):
         theirs = [frame for frame in received if overtakes(recording, frame) is kind]
         ours = [frame for frame in passed if overtakes(recording, frame) is kind]

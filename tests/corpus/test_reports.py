@@ -1,4 +1,4 @@
-"""The public bug reports of the chat, Messages and Mistral dialects: verdict, one listed code, and the calls."""
+"""The public bug reports of the dialects that exist: verdict, one listed code, and the calls."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from .recordings import Recording, Report, reports
 from .replay import judge, stage
 
 VERDICTS = {Outcome.RELEASED: "release", Outcome.BLOCKED: "block", Outcome.PASSED: "not_applicable"}
-PRESETS = {"mistral_chat": "mistral", "anthropic_messages": "anthropic"}
+PRESETS = {"mistral_chat": "mistral", "anthropic_messages": "anthropic", "gemini_generate": "google"}
 
 
 @pytest.fixture(scope="module")
