@@ -10,8 +10,10 @@ from turngate.dialects.cohere_chat import CohereChat
 from turngate.dialects.dashscope_native import DashScopeNative
 from turngate.dialects.gemini_generate import GeminiGenerate
 from turngate.dialects.mistral_chat import MistralChat
+from turngate.dialects.mistral_conversations import MistralConversations
 from turngate.dialects.ollama_chat import OllamaChat
 from turngate.dialects.openai_chat import OpenAIChat
+from turngate.dialects.openai_completions import OpenAICompletions
 from turngate.dialects.openai_responses import OpenAIResponses
 
 DIALECTS: tuple[Dialect, ...] = (
@@ -19,11 +21,13 @@ DIALECTS: tuple[Dialect, ...] = (
     AnthropicMessages(),
     MistralChat(),
     OpenAIResponses(),
+    OpenAICompletions(),
     OllamaChat(),
     CohereChat(),
     BedrockConverse(),
     BedrockInvoke(),
     DashScopeNative(),
+    MistralConversations(),
     GeminiGenerate(),
 )
 """Every dialect, in the order in which they are asked whether they claim a request."""
