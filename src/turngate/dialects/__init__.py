@@ -13,6 +13,7 @@ from turngate.dialects.mistral_chat import MistralChat
 from turngate.dialects.mistral_conversations import MistralConversations
 from turngate.dialects.ollama_chat import OllamaChat
 from turngate.dialects.openai_chat import OpenAIChat
+from turngate.dialects.openai_completions import OpenAICompletions
 from turngate.dialects.openai_responses import OpenAIResponses
 
 DIALECTS: tuple[Dialect, ...] = (
@@ -20,6 +21,7 @@ DIALECTS: tuple[Dialect, ...] = (
     AnthropicMessages(),
     MistralChat(),
     OpenAIResponses(),
+    OpenAICompletions(),
     OllamaChat(),
     CohereChat(),
     BedrockConverse(),
