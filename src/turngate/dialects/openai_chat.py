@@ -137,7 +137,7 @@ class OpenAIChat:
 
     def error_body(self, message: str, details: Mapping[str, object]) -> bytes:
         """OpenAI's error envelope."""
-        return encode(_error(message, details))
+        return encode(error_envelope(message, details))
 
 
 def _declared(request: Mapping[str, Any]) -> list[Any]:
@@ -162,7 +162,8 @@ def _names_one(choice: Any) -> bool:
     return isinstance(choice, dict) and choice.get("type") in (None, "function", "custom", "tool")
 
 
-def _error(message: str, details: Mapping[str, object]) -> dict[str, object]:
+def error_envelope(message: str, details: Mapping[str, object]) -> dict[str, object]:
+    """OpenAI's error object, with what turngate adds."""
     fields = {"message": message, "type": "turn_blocked", "param": None, "code": details["reason"]}
     return {"error": {**fields, "turngate": details}}
 
@@ -441,7 +442,7 @@ class ChatDecoder:
 
     def block_event(self, notice: BlockNotice) -> bytes:
         """An `error` object: the official SDKs raise `APIError`, raw and in the helper."""
-        return sse(_error(notice.message, notice.details))
+        return sse(error_envelope(notice.message, notice.details))
 
     def block_notice(self, notice: BlockNotice) -> bytes:
         """A text delta and `stop` for every choice that is still open for the client, then `[DONE]`."""
@@ -467,7 +468,7 @@ class ChatDecoder:
 
     def block_body(self, notice: BlockNotice) -> bytes:
         """OpenAI's error envelope."""
-        return encode(_error(notice.message, notice.details))
+        return encode(error_envelope(notice.message, notice.details))
 
 
 def _commutes(event: Event) -> bool:
