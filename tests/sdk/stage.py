@@ -123,9 +123,9 @@ class Stage:
         return LedgerReader(self.world.ledger)
 
     async def held(self, frames: int = 1) -> Session:
-        """Wait until the gate has read of a turn and holds that many of its frames: nothing shows it but the gate's own state."""
+        """Wait until the gate has read of the newest turn and holds that many frames: nothing but its own state shows it."""
         while True:
-            for turn in self.world.gate.judging.live.values():
+            for turn in list(self.world.gate.judging.live.values())[-1:]:
                 session = turn.session
                 if session is not None and session.tally.bytes_in and session.gate.held_frames >= frames:
                     return session

@@ -340,10 +340,12 @@ def test_a_response_that_was_released_is_not_released_to_who_fetches_it(stage: S
     async def main() -> None:
         made = wire(*EVENTS).replace(b'"resp_1"', f'"resp_{client}"'.encode())
         first = await ask(stage, "helper", client, stream(made))
-        fetched = {"response_id": f"resp_{client}"}
+        fetched: dict[str, Any] = {"response_id": f"resp_{client}"}
         raw = await ask(stage, "raw", client, stream(made), **fetched, starting_after=0)
         helper = await ask(stage, "helper", client, stream(made), **fetched, starting_after=2)
-        body = document(json.dumps(response(status="completed", **EXTRA) | fetched_output(client)).encode())
+        body = document(
+            json.dumps(response("completed", *OUTPUT, **EXTRA) | {"id": f"resp_{client}"}).encode()
+        )
         polled = await ask(stage, "json", client, body, **fetched)
 
         assert first.calls == SEEN
@@ -357,7 +359,7 @@ def test_a_response_that_was_released_is_not_released_to_who_fetches_it(stage: S
 def test_a_response_that_is_polled_is_released_once(stage: Stage, client: str) -> None:
     async def main() -> None:
         named = {"id": f"polled_{client}"}
-        fetched = {"response_id": named["id"]}
+        fetched: dict[str, Any] = {"response_id": named["id"]}
         working = document(json.dumps(response("in_progress", **EXTRA) | named).encode())
         done = document(json.dumps(response("completed", *OUTPUT, **EXTRA) | named).encode())
 
