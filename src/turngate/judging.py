@@ -103,8 +103,8 @@ def judge(
     """Judge one reply to `request` as the proxy would.
 
     `request` is the request's body, as sent or parsed; it declares the tools. `frames` are the reply's bytes, whole or in any
-    pieces. `complete=False` says that the connection broke at their end, `cancelled=True` that the client left there. `preset` names the tolerated quirks, and a `policy`
-    replaces it. Raises `ConfigError` for an unknown dialect or preset; whatever the bytes hold is in the verdict.
+    pieces. `complete=False` says that the connection broke at their end, `cancelled=True` that the client left there. `preset`
+    names the tolerated quirks, and a `policy` replaces it. Raises `ConfigError` for an unknown dialect or preset; whatever the bytes hold is in the verdict.
     """
     chosen = find_dialect(dialect)
     body = request if isinstance(request, bytes) else msgspec.json.encode(request)

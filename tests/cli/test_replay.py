@@ -69,5 +69,33 @@ def test_a_delta_that_is_no_object_is_a_diagnostic() -> None:
     assert "invalid_tool_call" in result.output
 
 
+@pytest.mark.parametrize(
+    ("text", "places"),
+    [
+        ('[{"index": 0},\n {"index": "0"}, 7]', ["2:2", "2:18"]),
+        ('{"index": 0}\n\n  {"index": "0"}\n7', ["3:3", "4:1"]),
+    ],
+)
+def test_a_wrong_type_is_told_with_the_place_of_its_delta(
+    tmp_path: Path, text: str, places: list[str]
+) -> None:
+    path = tmp_path / "deltas"
+    path.write_text(text)
+    told = json.loads(run(path, "--json").stdout)["diagnostics"]
+    found = [f"{each['line']}:{each['column']}" for each in told if "line" in each]
+    assert list(dict.fromkeys(found)) == places
+    assert [each["code"] for each in told[:2]] == ["invalid_slot", "invalid_slot"]
+    assert f"deltas:{places[0]}: error invalid_slot  " in run(path).output
+
+
+@pytest.mark.parametrize("text", ['[{"index": 0,\n "index": 1}]', '\n{"index": 0, "index": 1}'])
+def test_a_repeated_key_is_told_with_its_place(tmp_path: Path, text: str) -> None:
+    path = tmp_path / "deltas"
+    path.write_text(text)
+    result = run(path)
+    assert result.exit_code == 2
+    assert f"deltas:2:{2 if text.startswith('[') else 14}: an object has the same key twice" in result.stderr
+
+
 def test_nothing_to_replay_is_no_success() -> None:
     assert run("-", given="").exit_code == 2

@@ -48,6 +48,49 @@ def test_a_folder_gives_one_report_a_line(folder: Path) -> None:
     assert result.exit_code == 1
 
 
+@pytest.mark.parametrize(
+    ("text", "place", "code"),
+    [
+        ('{"profile": "openai_chat",\n "chunks": [{},\n  {"__raw__": 1}]}', "3:3", "invalid_document"),
+        ('{"profile": "openai_chat",\n "chunk": []}', "2:2", "invalid_document"),
+        ('{"profile": "openai",\n "chunks": [{"choices": []},\n  7]}', "3:3", "invalid_chunk"),
+        ('{"profile": "anthropic",\n "events": {}}', "2:2", "invalid_events"),
+        ('{"profile": "opnai"}', "1:2", "unknown_profile"),
+        ("[]", "1:1", "invalid_document"),
+    ],
+)
+def test_a_document_that_is_wrong_is_told_with_file_line_and_column(
+    tmp_path: Path, text: str, place: str, code: str
+) -> None:
+    path = tmp_path / "wrong.json"
+    path.write_text(text)
+    result = run(path)
+    assert result.exit_code == 2
+    assert f"wrong.json:{place}: error {code}  " in result.output
+    (finding,) = json.loads(run(path, "--report", "json").stdout)["findings"]
+    assert f"{finding['line']}:{finding['column']}" == place
+
+
+def test_a_repeated_key_is_told_with_its_place(tmp_path: Path) -> None:
+    path = tmp_path / "twice.json"
+    path.write_text('{"profile": "openai",\n "chunks": [], "profile": "mistral"}')
+    result = run(path)
+    assert result.exit_code == 2
+    assert "twice.json:2:16: an object has the same key twice" in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("text", "told"), [('{"tools": [}', "request.json:1:12: "), ("[]", "request.json:1:1: ")]
+)
+def test_a_request_that_cannot_be_read_is_told_with_its_place(tmp_path: Path, text: str, told: str) -> None:
+    reply, request = tmp_path / "reply.bin", tmp_path / "request.json"
+    reply.touch()
+    request.write_text(text)
+    result = run(reply, "--dialect", "openai_chat", "--request", request)
+    assert result.exit_code == 2
+    assert told in result.stderr.replace("\n", "").replace("│", "")
+
+
 def test_a_summary_closes_the_human_report_of_a_folder(folder: Path) -> None:
     result = run(folder)
     assert result.stdout.splitlines()[-1] == "3 files: 1 pass, 1 fail, 1 not_applicable, 0 invalid"

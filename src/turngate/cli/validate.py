@@ -7,21 +7,25 @@ import sys
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import click
 
 from turngate.cli.ledger import escape
+from turngate.core.policy import TurnPolicy
 from turngate.core.toolset import Toolset
 from turngate.dialects import DIALECTS
 from turngate.dialects.base import Dialect
 from turngate.judging import Framing, find_dialect, judge_reply, policy_of
-from turngate.offline.files import STDIN, InputError, read_bytes, read_document, walk
+from turngate.offline.files import STDIN, InputError, parse_document, read_bytes, walk
 from turngate.offline.fixture import check_document, report_of
+from turngate.offline.place import places_of
 from turngate.offline.report import Report, Status
 from turngate.presets import PRESETS
 from turngate.schema import Vocabulary
 
-Check = Callable[[Path], Report]
+Check = Callable[[Path], tuple[Report, str]]
+"""Judges a file; the text that the findings' paths lead into, empty for a raw reply."""
 
 
 @click.command()
@@ -84,9 +88,9 @@ def validate(
         raise click.UsageError("a raw reply needs both --dialect and --request")
     chosen = None if vocabulary is None else Vocabulary(vocabulary)
     policy = policy_of(preset)
-    check: Check = lambda path: check_document(read_document(path), policy=policy, vocabulary=chosen)  # noqa: E731
+    check = _document(policy, chosen)
     if dialect is not None and request is not None:
-        check = _raw(find_dialect(dialect), read_bytes(request), preset, framing, chosen)
+        check = _raw(find_dialect(dialect), request, preset, framing, chosen)
     many = len(fixtures) > 1 or (fixtures[0] != STDIN and fixtures[0].is_dir())
     if many and form == "json":
         raise click.UsageError("several files have several reports: use --report ndjson")
@@ -105,25 +109,48 @@ def _exit_code(statuses: Counter[Status]) -> int:
     return 0 if statuses[Status.PASS] and statuses.total() == statuses[Status.PASS] else 2
 
 
-def _raw(
-    dialect: Dialect, request: bytes, preset: str, framing: Framing, vocabulary: Vocabulary | None
-) -> Check:
-    tools: Toolset = dialect.toolset(request)
-    if not tools.readable:
-        raise click.UsageError("the request is no JSON object that this dialect could read")
-    policy, words = policy_of(preset), vocabulary or Vocabulary.FULL
-
-    def check(path: Path) -> Report:
-        reply = [read_bytes(path)]
-        return report_of(judge_reply(dialect, tools, reply, policy=policy, framing=framing, vocabulary=words))
+def _document(policy: TurnPolicy, vocabulary: Vocabulary | None) -> Check:
+    def check(path: Path) -> tuple[Report, str]:
+        data = read_bytes(path)
+        document = parse_document(path, data)
+        return check_document(document, policy=policy, vocabulary=vocabulary), data.decode()
 
     return check
+
+
+def _raw(
+    dialect: Dialect, request: Path, preset: str, framing: Framing, vocabulary: Vocabulary | None
+) -> Check:
+    tools = _tools(dialect, request)
+    policy, words = policy_of(preset), vocabulary or Vocabulary.FULL
+
+    def check(path: Path) -> tuple[Report, str]:
+        reply = [read_bytes(path)]
+        judged = judge_reply(dialect, tools, reply, policy=policy, framing=framing, vocabulary=words)
+        return report_of(judged), ""
+
+    return check
+
+
+def _tools(dialect: Dialect, request: Path) -> Toolset:
+    try:
+        data = read_bytes(request)
+        tools = dialect.toolset(data)
+        if not tools.readable:
+            parse_document(request, data)
+    except InputError as error:
+        raise click.UsageError(escape(str(error))) from None
+    if not tools.readable:
+        raise click.UsageError(
+            escape(f"{request}:1:1: the request is no JSON object that this dialect could read")
+        )
+    return tools
 
 
 def _judge(path: Path, check: Check, form: str, *, many: bool) -> Status:
     """Print the report of one file, and say its status."""
     try:
-        report = check(path)
+        report, text = check(path)
     except InputError as error:
         if form == "ndjson":
             click.echo(json.dumps({"file": str(path), "status": Status.INVALID.value, "error": str(error)}))
@@ -132,12 +159,22 @@ def _judge(path: Path, check: Check, form: str, *, many: bool) -> Status:
         return Status.INVALID
     match form:
         case "json":
-            click.echo(json.dumps(report.to_json(), indent=2))
+            click.echo(json.dumps(_placed(report, text), indent=2))
         case "ndjson":
-            click.echo(json.dumps({"file": str(path), **report.to_json()}))
+            click.echo(json.dumps({"file": str(path), **_placed(report, text)}))
         case _:
-            _print(path, report, many=many)
+            _print(path, report, text, many=many)
     return report.status
+
+
+def _placed(report: Report, text: str) -> dict[str, Any]:
+    """The JSON report; a finding whose path leads into the document has its line and column, too."""
+    told = report.to_json()
+    places = places_of(text, {finding.path for finding in report.findings})
+    for finding in told["findings"]:
+        if (place := places.get(finding["path"])) is not None:
+            finding.update(line=place.line, column=place.column)
+    return told
 
 
 _TOLD = {
@@ -149,12 +186,14 @@ _TOLD = {
 """Total over `Status`."""
 
 
-def _print(path: Path, report: Report, *, many: bool) -> None:
+def _print(path: Path, report: Report, text: str, *, many: bool) -> None:
     """For a person. Names, ids and places come from the wire, so whatever a terminal obeys is spelled out."""
     click.echo(f"{escape(str(path))}: {report.status if many else _TOLD[report.status]}")
     for call in report.calls:
         end = "ended" if call.terminal else "never ended"
         name, identity = call.name or "(no name)", call.id or "(no id)"
         click.echo(escape(f"  {call.scope}/slot:{call.slot}  {name}  {identity}  {end}"))
+    places = places_of(text, {finding.path for finding in report.findings})
     for finding in report.findings:
-        click.echo(escape(f"  {finding.level} {finding.code}  {finding.message}"))
+        where = f"{path}:{places[finding.path]}: " if finding.path in places else ""
+        click.echo(escape(f"  {where}{finding.level} {finding.code}  {finding.message}"))

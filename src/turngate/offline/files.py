@@ -7,8 +7,9 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-from turngate.core.json_text import JsonFault, JsonValue, read_json
+from turngate.core.json_text import FaultKind, JsonFault, JsonValue, read_json
 from turngate.errors import TurngateError
+from turngate.offline.place import Lines, fault_place
 
 MAX_BYTES = 64 * 1024 * 1024
 """Most bytes of one file; the largest recorded reply is below 2 MiB."""
@@ -78,20 +79,16 @@ def parse_document(path: Path, data: bytes, *, first_line: int = 1) -> JsonValue
     value = read_json(data, max_depth=MAX_DEPTH)
     if not isinstance(value, JsonFault):
         return value
-    place = ""
-    if value.offset is not None:
-        # Offsets count characters, or bytes where the text could not be decoded.
-        before = data[: value.offset] if not _is_text(data) else data.decode()[: value.offset].encode()
-        column = len(before.rpartition(b"\n")[2].decode("utf-8", "replace")) + 1
-        place = f":{first_line + before.count(10)}:{column}"
-    elif first_line > 1:
-        place = f":{first_line}"
-    raise InputError(f"{path}{place}: {value.message}")
+    text = _text(data)
+    offset = value.offset
+    if offset is None:
+        offset = fault_place(text, max_depth=MAX_DEPTH)
+    elif value.kind is FaultKind.ENCODING:
+        # The reader counts bytes where it could not decode them.
+        offset = len(_text(data[:offset]))
+    place = first_line if offset is None else Lines(text, first_line).place(offset)
+    raise InputError(f"{path}:{place}: {value.message}")
 
 
-def _is_text(data: bytes) -> bool:
-    try:
-        data.decode()
-    except UnicodeDecodeError:
-        return False
-    return True
+def _text(data: bytes) -> str:
+    return data.decode("utf-8", "replace")
