@@ -22,6 +22,7 @@ DIALECTS = {
     "openai-responses": "openai_responses",
     "gemini-generate": "gemini_generate",
     "gemini": "gemini_generate",
+    "openai-completions": "openai_completions",
 }
 PATHS = {
     "openai_chat": "/v1/chat/completions",
@@ -29,10 +30,11 @@ PATHS = {
     "anthropic_messages": "/v1/messages",
     "openai_responses": "/v1/responses",
     "gemini_generate": "/v1beta/models/m:generateContent",
+    "openai_completions": "/v1/completions",
 }
 STREAM_PATHS = {"gemini_generate": "/v1beta/models/m:streamGenerateContent"}
 """Where a stream is asked for at another path."""
-WIRES = ("openai-chat", "anthropic-messages", "openai-responses", "gemini-generate")
+WIRES = ("openai-chat", "openai-completions", "anthropic-messages", "openai-responses", "gemini-generate")
 FRAMINGS = {"json-array": "json_array"}
 """Framings that neither the dialect nor its being streamed tell, as the corpus names them and as turngate does."""
 BUILTIN = frozenset({"local_shell", "shell", "apply_patch", "computer"})
@@ -83,7 +85,7 @@ def recordings() -> Iterator[Recording]:
     """Every recorded reply of the dialects that exist, in a fixed order."""
     for tree in ("cases", "nonstream"):
         for wire in WIRES:
-            for folder in sorted((shared_folder() / "corpus" / tree / wire).iterdir()):
+            for folder in sorted((shared_folder() / "corpus" / tree / wire).glob("*/")):
                 yield _recording(folder, wire, streamed=tree == "cases")
 
 
