@@ -69,10 +69,7 @@ RELEASED: dict[str, tuple[list[Json], list[tuple[str | None, str, Json]]]] = {
         [response({"executableCode": {"code": "1"}}, finish="STOP"), response(TEXT), CALL, STOP],
         [(None, "ls", {"p": "/"})],
     ),
-    "a call before a STOP that is not the last": (
-        [response(call("ls", {}), finish="STOP"), response(call("rm", {})), STOP, STOP],
-        [(None, "ls", {}), (None, "rm", {})],
-    ),
+    "a STOP twice": ([response(call("ls", {}), finish="STOP"), STOP], [(None, "ls", {})]),
     "beside what the provider ran": (
         [
             response({"toolCall": {"id": "s1", "toolType": "GOOGLE_SEARCH_WEB", "args": {"q": "x"}}}),
@@ -161,6 +158,17 @@ def test_text_flows_up_to_the_first_call_and_the_tail_waits_in_order() -> None:
 BLOCKED: dict[str, tuple[list[Any], set[str], str]] = {
     "no reason at all": ([CALL], {"missing_terminal"}, "truncated_by_transport"),
     "a call behind the last STOP": ([STOP, CALL], {"missing_terminal"}, "truncated_by_transport"),
+    "a call behind a STOP that ended a call": (
+        [response(call("ls", {}), finish="STOP"), response(call("rm", {})), STOP],
+        {"delta_after_terminal"},
+        "invalid",
+    ),
+    "text behind a STOP that ended a call": (
+        [response(call("ls", {}), finish="STOP"), response(TEXT), STOP],
+        {"delta_after_terminal"},
+        "invalid",
+    ),
+    "another response": ([CALL, {**STOP, "responseId": "r2"}], {"duplicate_start"}, "invalid"),
     "a token limit": ([CALL, response(finish="MAX_TOKENS")], {"wrong_terminal_reason"}, "truncated_by_limit"),
     "a filter": ([CALL, response(finish="SAFETY")], {"wrong_terminal_reason"}, "refused_by_provider"),
     "a filter behind a STOP": (

@@ -2,7 +2,8 @@
 
 A call is keyed (candidate, order), because ids are optional. It is whole in its part, or, on Vertex, opened by a part
 with a name and fed by nameless ones until one does not say `willContinue`. STOP is the reason of complete turns, with calls or
-without, and may come again after more of the same candidate: then the last one counts.
+without. Where the provider runs code, it was recorded in the middle of a candidate, too: then the last one counts. Behind a call
+it is the last, because only the agent can answer the call: whatever follows is a second delivery, or another turn.
 """
 
 from __future__ import annotations
@@ -145,18 +146,25 @@ class Candidate:
             if part.get(kind) is not None:
                 events += self._provider_call(kind, part[kind])
         if any(part.get(kind) for kind in _TEXTS):
-            self.stop = None
-            events.append(Prose(self._index))
+            events += [*self._go_on(), Prose(self._index)]
         return events or [Prose(self._index, trailer=True)]
 
+    def _go_on(self) -> list[Event]:
+        """Something follows: a STOP before it was not the last, and may be that only where no call was to be answered."""
+        stop, self.stop = self.stop, None
+        if stop is None or stop.ending is not Ending.CALLS:
+            return []
+        message = "something follows the STOP of a candidate with calls"
+        return [Defect(Code.DELTA_AFTER_TERMINAL, message, self.path)]
+
     def _provider_call(self, kind: str, value: Any) -> list[Event]:
-        self.stop = None
         fields = value if isinstance(value, dict) else {}
         name = wire_word(fields.get("toolType") or kind) if kind == "toolCall" else "code_execution"
         key = (self._index, kind, self._provider_calls)
         self._provider_calls += 1
         path = f"{self.path}.{kind}[{key[2]}]"
         return [
+            *self._go_on(),
             SlotOpened(key, self._index, path, runs_on=RunsOn.PROVIDER),
             SlotIdentified(key, text_or_none(blank_to_none(fields.get("id"))), name),
             SlotClosed(key, kind),
@@ -165,11 +173,10 @@ class Candidate:
     # Calls that the agent runs.
 
     def _function_call(self, call: Any, raw: RawCall | None) -> list[Event]:
-        self.stop = None
         path = f"{self.path}.functionCall[{self._calls}]"
         if not isinstance(call, dict):
             return [Defect(Code.INVALID_TOOL_CALL, "a functionCall that is no object", path)]
-        events = strays(path, call, _CALL, self._harmless)
+        events = [*self._go_on(), *strays(path, call, _CALL, self._harmless)]
         goes_on, partials = call.get("willContinue"), call.get("partialArgs")
         if not isinstance(goes_on, bool | None) or not isinstance(partials, list | None):
             message = "a functionCall that nobody can tell whether it is whole"

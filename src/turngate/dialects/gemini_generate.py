@@ -115,6 +115,7 @@ class GenerateDecoder:
         self._streamed = streamed
         self._in_array = False
         self._candidates: dict[int, Candidate] = {}
+        self._response_id: str | None = None
         self._opened = False
         # Candidate 0 is open and alone: the state of nearly every frame.
         self._plain = False
@@ -168,10 +169,13 @@ class GenerateDecoder:
         return events or [Prose(trailer=True)]
 
     def _open(self, reply: Mapping[str, Any]) -> list[Event]:
-        if self._opened or "candidates" not in reply:
+        """The response names itself in each frame, always alike as recorded: a second name is a second response."""
+        response_id = text_or_none(reply.get("responseId")) or self._response_id
+        if "candidates" not in reply or (self._opened and response_id == self._response_id):
             return []
-        self._opened = True
-        return [TurnOpened(text_or_none(reply.get("responseId")), text_or_none(reply.get("modelVersion")))]
+        again = self._opened and self._response_id is None
+        self._opened, self._response_id = True, response_id
+        return [] if again else [TurnOpened(response_id, text_or_none(reply.get("modelVersion")))]
 
     def _read_candidates(self, reply: Mapping[str, Any], data: bytes) -> list[Event]:
         candidates = reply.get("candidates")
