@@ -14,6 +14,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from turngate.core.event_stream import encode_message
+
 DIALECTS = {
     "openai-chat": "openai_chat",
     "anthropic-messages": "anthropic_messages",
@@ -23,6 +25,12 @@ DIALECTS = {
     "gemini-generate": "gemini_generate",
     "gemini": "gemini_generate",
     "openai-completions": "openai_completions",
+    "ollama-chat": "ollama_chat",
+    "ollama": "ollama_chat",
+    "cohere-v2-chat": "cohere_chat",
+    "bedrock-converse": "bedrock_converse",
+    "bedrock-invoke": "bedrock_invoke",
+    "dashscope-native": "dashscope_native",
 }
 PATHS = {
     "openai_chat": "/v1/chat/completions",
@@ -31,14 +39,26 @@ PATHS = {
     "openai_responses": "/v1/responses",
     "gemini_generate": "/v1beta/models/m:generateContent",
     "openai_completions": "/v1/completions",
+    "ollama_chat": "/api/chat",
+    "cohere_chat": "/v2/chat",
+    "bedrock_converse": "/model/m/converse",
+    "bedrock_invoke": "/model/m/invoke",
+    "dashscope_native": "/api/v1/services/aigc/text-generation/generation",
 }
-STREAM_PATHS = {"gemini_generate": "/v1beta/models/m:streamGenerateContent"}
+STREAM_PATHS = {
+    "gemini_generate": "/v1beta/models/m:streamGenerateContent",
+    "bedrock_converse": "/model/m/converse-stream",
+    "bedrock_invoke": "/model/m/invoke-with-response-stream",
+}
 """Where a stream is asked for at another path."""
-WIRES = ("openai-chat", "openai-completions", "anthropic-messages", "openai-responses", "gemini-generate")
+WIRES = (
+    "openai-chat", "openai-completions", "anthropic-messages", "openai-responses", "gemini-generate", "ollama-chat",
+    "cohere-v2-chat", "bedrock-converse", "bedrock-invoke", "dashscope-native",
+)  # fmt: skip
 FRAMINGS = {"json-array": "json_array"}
 """Framings that neither the dialect nor its being streamed tell, as the corpus names them and as turngate does."""
 BUILTIN = frozenset({"local_shell", "shell", "apply_patch", "computer"})
-NAMED = frozenset({"anthropic-messages", "openai-responses"})
+NAMED = frozenset({"anthropic-messages", "openai-responses", "cohere-v2-chat"})
 """Wires whose events have an SSE name."""
 
 
@@ -114,7 +134,9 @@ def _recording(folder: Path, wire: str, *, streamed: bool) -> Recording:
 
 
 def _runs_at_provider(call: Any) -> bool:
-    """Calls that the corpus lists although the provider runs them: a tool search of its own, xAI's search of X."""
+    """Calls that the corpus lists although the provider runs them: a tool search, xAI's search of X, Nova's interpreter."""
+    if call["name"] == "nova_code_interpreter":
+        return True
     return (call["kind"] == "tool_search" and call["id"] is None) or str(call["id"]).startswith("xs_call_")
 
 
@@ -151,6 +173,8 @@ def _body(folder: Path, wire: str) -> bytes:
     if whole is not None:
         return whole.read_bytes()
     lines = (folder / "chunks.ndjson").read_bytes().splitlines()
+    if wire == "bedrock-converse":
+        return b"".join(_message(*next(iter(json.loads(line).items()))) for line in lines)
     frames = [_frame(_event(line), line, named=wire in NAMED) for line in lines]
     return b"".join(frames) + (b"data: [DONE]\n\n" if wire == "openai-chat" else b"")
 
@@ -168,6 +192,12 @@ def _frame(value: Any, data: bytes, *, named: bool) -> bytes:
     return name + b"data: " + data + b"\n\n"
 
 
+def _message(name: str, payload: Any) -> bytes:
+    """One message of an AWS event stream; what is called an exception is one."""
+    kind = "exception" if name.endswith("Exception") else "event"
+    return encode_message(_compact(payload), kind, name)
+
+
 def _request(dialect: str, calls: tuple[tuple[Any, ...], ...], *, streamed: bool) -> bytes:
     names = sorted({call[1] for call in calls if call[1]})
     if dialect == "anthropic_messages":
@@ -177,6 +207,9 @@ def _request(dialect: str, calls: tuple[tuple[Any, ...], ...], *, streamed: bool
         tools = [{"type": name} if name in BUILTIN else {"type": "function", "name": name} for name in names]
     elif dialect == "gemini_generate":
         tools = [{"functionDeclarations": [{"name": name} for name in names]}]
+    elif dialect == "bedrock_converse":
+        specs = [{"toolSpec": {"name": name}} for name in names]
+        return json.dumps({"messages": [], "toolConfig": {"tools": specs}}).encode()
     else:
         tools = [{"type": "function", "function": {"name": name}} for name in names]
     return json.dumps({"model": "recorded", "stream": streamed, "tools": tools, "messages": []}).encode()
@@ -207,7 +240,7 @@ def reports() -> Iterator[Report]:
             if isinstance(chunk, dict) and "__abort__" in chunk:
                 aborted = True
                 break
-            pieces.append(_piece(chunk))
+            pieces.append(_piece(case["dialect"], chunk))
         expected = case["expected"]
         calls = expected.get("calls")
         yield Report(
@@ -222,14 +255,18 @@ def reports() -> Iterator[Report]:
         )
 
 
-def _piece(chunk: Any) -> bytes:
+def _piece(wire: str, chunk: Any) -> bytes:
     if chunk == "[DONE]":
         return b"data: [DONE]\n\n"
     if "__raw__" in chunk:
         raw: str = chunk["__raw__"]
         return raw.encode()
     if "__repeat__" in chunk:
-        return _piece(chunk["payload"]) * int(chunk["__repeat__"])
+        return _piece(wire, chunk["payload"]) * int(chunk["__repeat__"])
+    if wire == "ollama":
+        return _compact(chunk) + b"\n"
+    if wire == "bedrock-converse":
+        return _message(chunk["event"], chunk["data"])
     if "event" in chunk and "data" in chunk:
         return _frame({"type": chunk["event"]}, _compact(chunk["data"]), named=True)
     return _frame(chunk, _compact(chunk), named=False)
