@@ -7,7 +7,8 @@ import pytest
 from tests.sdk.reading import Seen
 from tests.sdk.sdks import CLIENTS, EVERY_WAY, STREAMED
 from tests.sdk.stage import HANDOFF, Part, Stage, document, reset, stream
-from tests.sdk.wires import GOOD, TEXT, WIRES, Call
+from tests.sdk.turns import TURNS
+from tests.sdk.wires import GOOD, TEXT, WIRES, Call, frames_of
 from tests.transport.peer import Peer
 from turngate.core.verdict import RETRY, Outcome, Reason
 
@@ -142,6 +143,42 @@ def test_a_cut_reply_shows_no_call(
         else:
             quietly_told(stage, seen)
         await recorded(stage, Reason.TRUNCATED_BY_TRANSPORT)
+
+    stage.run(main())
+
+
+EVERY_FORM = [
+    (dialect, way, form)
+    for dialect, way in STREAMED
+    for form, turn in TURNS[dialect].items()
+    if turn.streamed is not None
+]
+
+
+@pytest.mark.parametrize("settings", ["error", "notice"])
+@pytest.mark.parametrize(("dialect", "way", "form"), EVERY_FORM)
+def test_a_turn_of_any_form_shows_no_call_whatever_frame_it_breaks_off_after(
+    stage: Stage, dialect: str, way: str, form: str, settings: str
+) -> None:
+    async def main() -> None:
+        turn = TURNS[dialect][form]
+        assert turn.streamed is not None
+        frames = frames_of(turn.streamed)
+        outcomes = set()
+        for end in range(1, len(frames)):
+            parts = stream(b"".join(frames[:end]), reset)
+            seen = await stage.ask(dialect, way, parts, settings, **turn.asked)
+            outcomes.add(outcome := (await stage.turn()).outcome)
+            assert seen.calls == [], end
+            if outcome is Outcome.BLOCKED and settings == "notice" and seen.texts:
+                quietly_told(stage, seen)
+            elif outcome is Outcome.BLOCKED:
+                told(stage, seen, Reason.TRUNCATED_BY_TRANSPORT, "missing_terminal")
+            else:
+                # Nothing was held yet: the cut itself reaches the client.
+                assert seen.error is not None, end
+        assert Outcome.BLOCKED in outcomes
+        assert outcomes <= {Outcome.BLOCKED, Outcome.PASSED}
 
     stage.run(main())
 

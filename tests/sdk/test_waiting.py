@@ -16,7 +16,7 @@ from tests.sdk.stage import Part, Stage, stream
 from tests.sdk.tap import tapped
 from tests.sdk.test_blocks import quietly_told, told
 from tests.sdk.test_releases import agree
-from tests.sdk.wires import TEXT, WIRES, Call
+from tests.sdk.wires import TEXT, WIRES, Call, frames_of
 from tests.transport.peer import Peer, until
 from turngate.core.verdict import Reason
 
@@ -123,10 +123,6 @@ def haltingly(stage: Stage, opening: str, dialect: str, call: Call) -> list[Part
         return stream(first, wait, *others[:-1], wait, *others[-1:])
     first, *others = frames_of(wire.calls([call]))
     return stream(wire.text(), first, wait, *others, wait, wire.finish(), wire.done)
-
-
-def frames_of(data: bytes) -> list[bytes]:
-    return [frame + b"\n\n" for frame in data.split(b"\n\n") if frame]
 
 
 @pytest.mark.parametrize("client", CLIENTS)

@@ -181,7 +181,9 @@ MESSAGES_TURNS = {
     "parallel": Turn((FIRST, SECOND), MESSAGES.text() + MESSAGES.calls(PAIR) + ENDED, MESSAGES.whole(PAIR)),
     "fine-grained": Turn(
         (SeenCall(0, "call_0001", "send_mail", ODD),),
-        MESSAGES.text() + block(1, tool_use(Call()), *ODD) + ENDED,
+        MESSAGES.text()
+        + block(1, tool_use(Call()), *(ODD[at : at + 3] for at in range(0, len(ODD), 3)))
+        + ENDED,
     ),
     "input in the block's start": Turn(
         (FIRST,), MESSAGES.text() + block(1, tool_use(Call(), json.loads(GOOD))) + ENDED

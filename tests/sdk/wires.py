@@ -25,6 +25,11 @@ def sse(payload: Any, name: str | None = None) -> bytes:
     return f"{head}data: {json.dumps(payload)}\n\n".encode()
 
 
+def frames_of(data: bytes) -> list[bytes]:
+    """The frames of a stream."""
+    return [frame + b"\n\n" for frame in data.split(b"\n\n") if frame]
+
+
 def _halves(text: str) -> tuple[str, str]:
     return text[: len(text) // 2], text[len(text) // 2 :]
 
