@@ -32,6 +32,7 @@ PATHS = {
     "openai_chat": "/v1/chat/completions",
     "mistral_chat": "/v1/chat/completions",
     "anthropic_messages": "/v1/messages",
+    "openai_responses": "/v1/responses",
     "openai_completions": "/v1/completions",
 }
 """Where a request goes whose document names no path: the format's own, where it has one."""
