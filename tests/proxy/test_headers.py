@@ -10,6 +10,7 @@ from turngate.proxy.headers import (
     misplaced_options,
     request_headers,
     response_headers,
+    signed_fields,
 )
 from turngate.transport.head import CONNECTION_FIELDS
 
@@ -92,6 +93,31 @@ def test_a_judged_route_asks_for_identity_and_another_one_for_what_the_caller_as
     assert request_headers(sent, judged=True) == [(b"Accept", b"*/*"), (b"accept-encoding", b"identity")]
     assert request_headers([], judged=True) == [(b"accept-encoding", b"identity")]
     assert request_headers(sent, judged=False) == sent
+
+
+SIGNED = (
+    "AWS4-HMAC-SHA256 Credential=a/20261130/us-east-1/bedrock/aws4_request, SignedHeaders={}, Signature=0f"
+)
+
+
+def test_what_an_aws_client_has_signed_crosses_as_it_is() -> None:
+    value = SIGNED.format("accept-encoding;host;x-amz-date;x-forwarded-for").encode()
+    sent = [
+        (b"Authorization", value),
+        (b"Accept-Encoding", b"gzip"),
+        (b"X-Amz-Date", b"20261130T080000Z"),
+        (b"X-Forwarded-For", b"10.0.0.1"),
+    ]
+    assert signed_fields(sent) == {b"accept-encoding", b"host", b"x-amz-date", b"x-forwarded-for"}
+    assert request_headers(sent, judged=True) == sent
+    unsigned = [(b"Authorization", SIGNED.format("host;x-amz-date").encode()), *sent[1:]]
+    crossing = request_headers(unsigned, judged=True)
+    assert crossing == [unsigned[0], sent[2], (b"accept-encoding", b"identity")]
+
+
+def test_no_other_authorization_signs_anything() -> None:
+    for value in (b"Bearer AWS4-x SignedHeaders=via", b"Basic x", b"AWS4-HMAC-SHA256 Credential=a"):
+        assert signed_fields([(b"authorization", value)]) == frozenset()
 
 
 @pytest.mark.parametrize("value", [b"a\rb", b"a\nb", b"a\0b"])

@@ -67,6 +67,7 @@ END_TO_END = frozenset(
 _END_TO_END_PREFIXES = (b"anthropic-", b"openai-", b"x-amz-", b"x-goog-", b"x-stainless-", OWN_PREFIX)
 
 _UNSAFE_VALUE = re.compile(rb"[\r\n\0]")
+_AWS_SIGNATURE = re.compile(rb"AWS4-.*\bSignedHeaders=([^,\s]+)")
 _MEDIA_TYPE = re.compile(r"[!#$%&'*+\-.^_`|~0-9a-z]+/[!#$%&'*+\-.^_`|~0-9a-z]+")
 
 
@@ -86,9 +87,14 @@ def misplaced_options(options: Iterable[bytes]) -> list[bytes]:
 
 
 def request_headers(headers: Iterable[tuple[bytes, bytes]], *, judged: bool) -> Headers:
-    """The fields that go upstream. On a judged route the reply must be readable, so identity is the one coding asked for."""
+    """The fields that go upstream. On a judged route the reply must be readable, so identity is the one coding asked for.
+
+    What the client has signed crosses as it is: with anything else the signature would not fit.
+    """
     fields = list(headers)
-    dropped = _ended_here(fields) | FORWARDING | {b"host", b"content-length"}
+    signed = signed_fields(fields)
+    judged = judged and b"accept-encoding" not in signed
+    dropped = _ended_here(fields) | (FORWARDING - signed) | {b"host", b"content-length"}
     if judged:
         dropped |= {b"accept-encoding"}
     crossing = [
@@ -99,6 +105,13 @@ def request_headers(headers: Iterable[tuple[bytes, bytes]], *, judged: bool) -> 
     if judged:
         crossing.append((b"accept-encoding", b"identity"))
     return crossing
+
+
+def signed_fields(headers: Iterable[tuple[bytes, bytes]]) -> frozenset[bytes]:
+    """The names of the fields that an AWS signature (SigV4) covers, in lower case."""
+    values = [value for name, value in headers if name.lower() == b"authorization"]
+    found = [match[1].lower().split(b";") for value in values if (match := _AWS_SIGNATURE.match(value))]
+    return frozenset(name for names in found for name in names)
 
 
 def response_headers(
