@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import json
+import re
+from typing import Any
+
 import pytest
 
 from tests.sdk.reading import Seen
-from tests.sdk.sdks import CLIENTS, EVERY_WAY, STREAMED
+from tests.sdk.sdks import ASKED, CLIENTS, EVERY_WAY, STREAMED
 from tests.sdk.stage import HANDOFF, Part, Stage, document, reset, stream
-from tests.sdk.turns import TURNS
+from tests.sdk.turns import TURNS, Turn
 from tests.sdk.wires import GOOD, TEXT, WIRES, Call, frames_of
 from tests.transport.peer import Peer
 from turngate.core.verdict import RETRY, Outcome, Reason
@@ -149,14 +153,47 @@ def test_a_cut_reply_shows_no_call(
 
 EVERY_FORM = [
     (dialect, way, form)
-    for dialect, way in STREAMED
+    for dialect, way in EVERY_WAY
     for form, turn in TURNS[dialect].items()
-    if turn.streamed is not None
+    if (turn.whole if way == "json" else turn.streamed) is not None
 ]
+
+
+def other_tools(dialect: str, turn: Turn) -> dict[str, Any]:
+    """The turn's request, but with every tool of the agent's under another name."""
+    asked = {**ASKED[dialect], **turn.asked}
+    for key in ("tools", "functions"):
+        if isinstance(asked.get(key), list):
+            text = json.dumps(asked[key])
+            asked[key] = json.loads(re.sub(r'"(send_mail|now|run)"', r'"\1_later"', text))
+    return asked
 
 
 @pytest.mark.parametrize("settings", ["error", "notice"])
 @pytest.mark.parametrize(("dialect", "way", "form"), EVERY_FORM)
+def test_a_turn_of_any_form_that_calls_an_undeclared_tool_shows_no_call(
+    stage: Stage, dialect: str, way: str, form: str, settings: str
+) -> None:
+    async def main() -> None:
+        turn = TURNS[dialect][form]
+        body = turn.whole if way == "json" else turn.streamed
+        assert body is not None
+        parts = document(body) if way == "json" else stream(body)
+        seen = await stage.ask(dialect, way, parts, settings, **other_tools(dialect, turn))
+        if settings == "notice" and seen.texts:
+            quietly_told(stage, seen)
+        else:
+            told(stage, seen, Reason.INVALID, "unknown_tool")
+        await recorded(stage, Reason.INVALID)
+
+    stage.run(main())
+
+
+BROKEN_OFF = [each for each in EVERY_FORM if each[1] != "json"]
+
+
+@pytest.mark.parametrize("settings", ["error", "notice"])
+@pytest.mark.parametrize(("dialect", "way", "form"), BROKEN_OFF)
 def test_a_turn_of_any_form_shows_no_call_whatever_frame_it_breaks_off_after(
     stage: Stage, dialect: str, way: str, form: str, settings: str
 ) -> None:
