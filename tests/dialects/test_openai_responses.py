@@ -75,6 +75,13 @@ def test_a_stream_without_event_names_is_the_same() -> None:
     assert turn.passed + turn.released == data
 
 
+def test_a_name_among_events_without_names_blocks_the_turn() -> None:
+    kind, fields = CALL[-1]
+    data = wire(*SPOKEN, *CALL[:-1], named=False) + sse({"type": kind, **fields}, kind)
+
+    assert judged(data + wire(END, named=False, start=90)).codes == {"invalid_event"}
+
+
 def test_a_sentinel_after_the_last_event_changes_nothing() -> None:
     turn = judged([*WHOLE, b"data: [DONE]\n\n"])
 
@@ -155,6 +162,10 @@ MALFORMED: dict[str, tuple[list[Said], str]] = {
     "no name among events with names": (
         [sse({"type": "response.output_item.done", "item": {}})],
         "invalid_event",
+    ),
+    "a part of an unknown type": (
+        [event("response.content_part.added", output_index=0, content_index=1, part={"type": "tool_use"})],
+        "unsupported_event",
     ),
     "no JSON": ([b'data: {"type":"response.output_item.added","item"\n\n'], "invalid_event"),
     "a repeated key": (

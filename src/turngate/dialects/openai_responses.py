@@ -60,7 +60,7 @@ from turngate.dialects.base import (
     text_or_none,
     wire_word,
 )
-from turngate.dialects.openai_responses_items import carries_no_call
+from turngate.dialects.openai_responses_items import carries_no_call, unknown_parts
 from turngate.dialects.openai_responses_json import (
     NO_PARAMETERS,
     TEXT_DELTAS,
@@ -224,7 +224,7 @@ class ResponsesDecoder:
         if self._named is None:
             self._named = name is not None
         events = [*self._event(kind, value, data), *self._numbered(value)]
-        if said == name or (name is None and not self._named):
+        if name == (said if self._named else None):
             return events
         suspect = may_hold(events) or may_carry(data, CARRIERS)
         message = "an event whose SSE name is not its type"
@@ -259,7 +259,8 @@ class ResponsesDecoder:
         if (told_of := CALL_EVENT.fullmatch(kind)) is not None:
             return output.tell(told_of.group(1), told_of.group(2), value)
         if _NO_CALL.fullmatch(kind):
-            return [Prose()]
+            part = value.get("part")
+            return [*unknown_parts([part], self._policy), Prose()]
         suspect = kind not in self._policy.harmless and may_carry(data, CARRIERS)
         return [Unrecognised(f"event of type {wire_word(kind)!r}", may_carry_call=suspect)]
 

@@ -17,15 +17,15 @@ Source: the official SDK's `ResponseOutputItem` union and the recorded streams (
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from turngate.core.event import CallKind, Defect, Event, RunsOn
+from turngate.core.event import CallKind, Defect, Event, RunsOn, Unrecognised
 from turngate.core.finding import Code
 from turngate.core.policy import Quirk, TurnPolicy
 from turngate.core.toolset import Toolset
-from turngate.dialects.base import blank_to_none, text_or_none
+from turngate.dialects.base import blank_to_none, text_or_none, wire_word
 from turngate.dialects.openai_responses_json import RawItem
 from turngate.dialects.openai_responses_request import mcp_family, qualified
 
@@ -36,6 +36,14 @@ HARMLESS_ITEMS = frozenset(
     }
 )  # fmt: skip
 """Items that carry no call; so does every item of results, `*_output`."""
+
+HARMLESS_PARTS = frozenset(
+    {
+        "output_text", "refusal", "text", "reasoning_text", "summary_text", "output_audio", "output_image", "input_text",
+        "input_image", "input_file",
+    }
+)  # fmt: skip
+"""What messages and reasoning are made of."""
 
 PROVIDER_ITEMS = frozenset(
     {
@@ -91,6 +99,16 @@ class CallItem:
 def carries_no_call(wire: str, policy: TurnPolicy) -> bool:
     """Whether items of this type are known to carry no call."""
     return wire in HARMLESS_ITEMS or wire.endswith("_output") or wire in policy.harmless
+
+
+def unknown_parts(parts: Iterable[Any], policy: TurnPolicy) -> list[Event]:
+    """The findings that parts of no known type are: somebody may take one for a call."""
+    kinds = [part.get("type") if isinstance(part, dict) else part for part in parts]
+    return [
+        Unrecognised(f"part of type {wire_word(kind)!r}", may_carry_call=True)
+        for kind in kinds
+        if kind is not None and kind not in (HARMLESS_PARTS | policy.harmless)
+    ]
 
 
 def read_call(item: Mapping[str, Any], path: str, tools: Toolset) -> CallItem | None:

@@ -28,7 +28,13 @@ from turngate.core.finding import Code
 from turngate.core.policy import Quirk, TurnPolicy
 from turngate.core.toolset import Toolset
 from turngate.dialects.base import case_twin, is_index, listed, text_or_none, wire_word
-from turngate.dialects.openai_responses_items import CallItem, carries_no_call, parameters, read_call
+from turngate.dialects.openai_responses_items import (
+    CallItem,
+    carries_no_call,
+    parameters,
+    read_call,
+    unknown_parts,
+)
 from turngate.dialects.openai_responses_json import Delta, RawItem
 
 _WHOLE = {
@@ -97,7 +103,7 @@ class Output:
                 what = f"item of type {wire_word(item['type'])!r}"
                 return [*events, Unrecognised(what, may_carry_call=True)]
             self.text[index] = item.get("id")
-            return [*events, Prose()]
+            return [*events, *self._parts_of(item), Prose()]
         if call.wire == "tool_search_call" and not whole:
             call.call_id = None  # recorded: it has another one when it is done
         self._calls.setdefault(index, call)
@@ -124,7 +130,7 @@ class Output:
         events = _twins(path, item)
         if copy is None and call is None:
             if carries_no_call(item["type"], self._policy):
-                return [*events, *self._same_text(index, item, path), Prose()]
+                return [*events, *self._same_text(index, item, path), *self._parts_of(item), Prose()]
             return [*events, Unrecognised(f"item of type {wire_word(item['type'])!r}", may_carry_call=True)]
         if copy is None or call is None:
             # What nobody announced passes only where the provider has run it already.
@@ -155,6 +161,7 @@ class Output:
             if copy is None:
                 if kind is not None and not carries_no_call(kind, self._policy):
                     events.append(Unrecognised(f"item of type {wire_word(kind)!r}", may_carry_call=True))
+                events += self._parts_of(item)
             elif copy.runs_on is RunsOn.AGENT:
                 index = _counterpart(position, copy, missing)
                 if index is None:
@@ -191,6 +198,8 @@ class Output:
         if not isinstance(text, str):
             message = "parameters that are no text"
             return [*events, Defect(Code.INVALID_ARGUMENTS_DELTA, message, path, may_carry_call=suspect)]
+        if family in _PART and not suspect:
+            return events
         if family in _PART:
             return [*events, SlotIdentified((index,)), *self._part(index, step, text, value, path)]
         if step == "done":
@@ -268,6 +277,11 @@ class Output:
         )
         call.call_id, call.name = copy.call_id, copy.name
         return [late] if late.call_id is not None or late.name is not None else []
+
+    def _parts_of(self, item: Any) -> list[Event]:
+        if not isinstance(item, dict) or item.get("type") not in ("message", "reasoning"):
+            return []
+        return unknown_parts((*listed(item.get("content")), *listed(item.get("summary"))), self._policy)
 
     def _same_text(self, index: int, item: Mapping[str, Any], path: str) -> list[Event]:
         same = item.get("id") == self.text.get(index, item.get("id"))
