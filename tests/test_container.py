@@ -145,6 +145,7 @@ def confined(tmp_path: Path) -> Iterator[tuple[int, Path]]:
         "HOME": "/nonexistent",
         "PYTHONDONTWRITEBYTECODE": "1",
         "TURNGATE_SERVER_LISTEN": f"127.0.0.1:{port}",
+        "TURNGATE_OPERATOR_LISTEN": "127.0.0.1:0",
         "TURNGATE_LEDGER_URL": f"sqlite:///{ledger}/ledger.db",
     }
     errors = (tmp_path / "stderr").open("w")

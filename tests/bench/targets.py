@@ -83,6 +83,9 @@ TURNGATE_CONFIG = """\
 [server]
 listen = "127.0.0.1:$port"
 
+[operator]
+listen = "off"
+
 [ledger]
 url = "sqlite:///$directory/ledger.db"
 

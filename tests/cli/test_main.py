@@ -34,7 +34,8 @@ def run(*arguments: str) -> Result:
 
 
 def clean_environment() -> dict[str, str]:
-    return {name: value for name, value in os.environ.items() if not name.startswith("TURNGATE_")}
+    others = {name: value for name, value in os.environ.items() if not name.startswith("TURNGATE_")}
+    return {**others, "TURNGATE_OPERATOR_LISTEN": "127.0.0.1:0"}
 
 
 @pytest.fixture(autouse=True)

@@ -80,7 +80,11 @@ level = "error"
 base_url = "http://127.0.0.1:{upstream}"
 """
     )
-    environment = {**os.environ, "TURNGATE_FAILPOINT": failpoint}
+    environment = {
+        **os.environ,
+        "TURNGATE_FAILPOINT": failpoint,
+        "TURNGATE_OPERATOR_LISTEN": "127.0.0.1:0",
+    }
     command = [sys.executable, "-m", "turngate", "serve", "--config", str(file)]
     return subprocess.Popen(command, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
 

@@ -115,13 +115,13 @@ class LedgerReader:
             return [_turn(payload, delivery) for payload, delivery in rows]
 
     def list_calls(
-        self, matching: CallFilter = CallFilter(), *, limit: int = 50, before: str | None = None
+        self, matching: CallFilter = CallFilter(), *, limit: int = 50, after: CallKey | None = None
     ) -> list[CallRow]:
-        """List calls, those of the newest turn first; for the next page pass the last turn id as `before`."""
+        """List calls, those of the newest turn first; for the next page pass the key of the last call."""
+        before, choice, slot = after or (None, None, None)
+        page = {"limit": limit, "before": before, "choice": choice, "slot": slot}
         with self._errors():
-            rows = self._connection.execute(
-                STATEMENTS["list_calls"], {**_narrowed(matching), "limit": limit, "before": before}
-            )
+            rows = self._connection.execute(STATEMENTS["list_calls"], {**_narrowed(matching), **page})
             return [CallRow(**dict(zip(_CALL_COLUMNS, row, strict=True))) for row in rows]
 
     def list_latches(

@@ -282,7 +282,8 @@ FROM audit WHERE actor = :actor AND idempotency_key = :key;
 SELECT calls.turn_id, choice, slot, call_id, tool, kind, runs_on, argument_bytes, state, tenant, upstream, route, model,
     outcome, reason, latch, delivery, started_at, decided_at
 FROM calls JOIN turns USING (turn_id)
-WHERE (:before IS NULL OR calls.turn_id < :before)
+WHERE (:before IS NULL OR calls.turn_id < :before
+        OR (calls.turn_id = :before AND (choice, slot) > (:choice, :slot)))
     AND (:turn_id IS NULL OR calls.turn_id = :turn_id)
     AND (:tool IS NULL OR tool = :tool)
     AND (:call_id IS NULL OR call_id = :call_id)

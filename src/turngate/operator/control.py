@@ -1,0 +1,183 @@
+"""Latches, set and lifted: on the board, on whatever is under way, and in the ledger.
+
+The order is what the promise rests on. A latch first goes up on the board, which every new request and every decision of this
+process looks at; then what it covers is ended; then it is written, through the queue that releases go through. So when
+the call returns, a release that the latch covers was either committed before it, or never will be. A lift goes the other way:
+durable first, then off the board.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import time
+from collections.abc import AsyncIterator, Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Final, TypeVar
+
+import structlog
+
+from turngate.core.policy import Mode
+from turngate.errors import LedgerUnavailableError
+from turngate.ledger.audit import AuditNote, AuditRow
+from turngate.ledger.entry import TurnEntry
+from turngate.ledger.latch import CallRef, Latch, LatchKind, Lift, covers
+from turngate.ledger.reader import LedgerReader, TurnFilter
+from turngate.proxy.app import Gate
+from turngate.proxy.relay import Stop, TurnRelay, UnjudgedRequest
+
+T = TypeVar("T")
+
+RETRY_S: Final = 5.0
+"""How long the lift of an expired latch waits for a ledger that does not answer."""
+
+GATE: Final = "turngate"
+"""Who lifts a latch that expires."""
+
+_log = structlog.get_logger("turngate")
+
+
+class Control:
+    """What an operator can do to one gate."""
+
+    def __init__(self, gate: Gate, ledger: Path) -> None:
+        self.gate = gate
+        self.started_at: Final = time.time()
+        self._path = ledger
+        self._changes = asyncio.Lock()
+        self._expiring: dict[str, asyncio.Task[None]] = {}
+
+    @contextlib.asynccontextmanager
+    async def running(self) -> AsyncIterator[None]:
+        """Lift latches as they expire, those of before included, while the context is open."""
+        for latch in self.gate.judging.ledger.latches.standing():
+            self._expect_expiry(latch)
+        try:
+            yield
+        finally:
+            for task in self._expiring.values():
+                task.cancel()
+            await asyncio.gather(*self._expiring.values(), return_exceptions=True)
+
+    async def read(self, question: Callable[[LedgerReader], T]) -> T:
+        """Ask the ledger's file, beside its writer and off the loop."""
+
+        def ask() -> T:
+            with LedgerReader(self._path) as reader:
+                return question(reader)
+
+        return await asyncio.to_thread(ask)
+
+    # Changes.
+
+    @contextlib.asynccontextmanager
+    async def changing(self, actor: str, key: str | None) -> AsyncIterator[AuditRow | None]:
+        """One change at a time; yields what the same actor already asked for under this idempotency key."""
+        async with self._changes:
+            yield (
+                None if key is None else await self.read(lambda reader: reader.find_keyed_request(actor, key))
+            )
+
+    async def latch(self, latch: Latch, note: AuditNote) -> Latch:
+        """Put a latch into force. Call it within `changing`."""
+        ledger = self.gate.judging.ledger
+        past = await self._quarantined(latch)
+        ledger.latches.put_up(latch)
+        try:
+            turns, calls = self._end_covered(latch)
+            known = set(turns)
+            calls += [ref for entry in past if entry.turn_id not in known for ref in call_refs(entry)]
+            latch = replace(latch, turns=tuple(turns), calls=tuple(calls))
+        except BaseException:
+            ledger.latches.take_down(latch.id)
+            raise
+        await ledger.latch(latch, note)
+        self._expect_expiry(latch)
+        _log.info("latched", latch=latch.id, kind=latch.kind.value, actor=latch.actor, ended=len(turns))
+        return latch
+
+    async def lift(self, lift: Lift, note: AuditNote | None) -> None:
+        """End a latch that is in force. Call it within `changing`."""
+        await self.gate.judging.ledger.lift(lift, note)
+        expiring = self._expiring.pop(lift.id, None)
+        if expiring is not None and expiring is not asyncio.current_task():
+            expiring.cancel()
+        _log.info("lifted", latch=lift.id, actor=lift.lifted_by)
+
+    def in_force(self, latch_id: str) -> bool:
+        """Whether a latch stands."""
+        return any(latch.id == latch_id for latch in self.gate.judging.ledger.latches.standing())
+
+    def not_enforced(self, latch: Latch) -> list[str]:
+        """Upstreams that a latch covers and whose turns are never held."""
+        if latch.kind is not LatchKind.DISABLE_TOOL:
+            return []
+        return [
+            upstream.name
+            for upstream in self.gate.config.upstreams.values()
+            if upstream.policy.mode is Mode.OBSERVE and latch.upstream in (None, upstream.name)
+        ]
+
+    def under_way(self) -> list[TurnRelay | UnjudgedRequest]:
+        """Every request that is being answered."""
+        judging = self.gate.judging
+        return [*judging.live.values(), *judging.unjudged.values()]
+
+    def _end_covered(self, latch: Latch) -> tuple[list[str], list[CallRef]]:
+        turns: list[str] = []
+        calls: list[CallRef] = []
+        for each in self.under_way():
+            if covers(latch, each.facts()):
+                turns.append(each.start.turn_id)
+                if isinstance(each, TurnRelay):
+                    calls += call_refs(each.snapshot())
+                each.stop(Stop.by(latch))
+        return turns, calls
+
+    async def _quarantined(self, latch: Latch) -> list[TurnEntry]:
+        """What the ledger knows of a turn or response that is put under quarantine: its calls are affected too."""
+        turn_id, response_id = latch.turn_id, latch.response_id
+        if turn_id is not None:
+            found = await self.read(lambda reader: reader.get_turn(turn_id))
+            return [found] if found is not None else []
+        if response_id is not None:
+            return await self.read(
+                lambda reader: reader.list_turns(TurnFilter(response_id=response_id, upstream=latch.upstream))
+            )
+        return []
+
+    # Expiry: an entry like any other lift, so that no check ever asks a clock.
+
+    def _expect_expiry(self, latch: Latch) -> None:
+        if latch.expires_at is not None and latch.id not in self._expiring:
+            left = max(0.0, latch.expires_at - time.time())
+            self._expiring[latch.id] = asyncio.ensure_future(self._lift_after(latch.id, left))
+
+    async def _lift_after(self, latch_id: str, left: float) -> None:
+        while True:
+            await asyncio.sleep(left)
+            lift = Lift(id=latch_id, lifted_at=time.time(), lifted_by=GATE, lift_reason="expired")
+            try:
+                async with self._changes:
+                    if self.in_force(latch_id):
+                        await self.lift(lift, None)
+            except LedgerUnavailableError:
+                left = RETRY_S
+            else:
+                return
+
+
+def call_refs(entry: TurnEntry) -> list[CallRef]:
+    """The keys of a turn's calls."""
+    return [
+        CallRef(
+            turn_id=entry.turn_id,
+            choice=call.choice,
+            slot=call.slot,
+            call_id=call.call_id,
+            tool=call.tool,
+            state=call.state,
+        )
+        for call in entry.calls
+    ]

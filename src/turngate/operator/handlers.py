@@ -1,0 +1,314 @@
+"""What each operation does. Read from the ledger's file and from what is under way; change through `Control`."""
+
+from __future__ import annotations
+
+import dataclasses
+import time
+from typing import Any
+
+from turngate import __version__
+from turngate.core.gate import GateState
+from turngate.errors import LedgerError, MisuseError
+from turngate.ledger.audit import AuditNote, AuditRow
+from turngate.ledger.digest import CallKey
+from turngate.ledger.entry import TurnEntry, TurnStart
+from turngate.ledger.latch import Latch, Lift, check_scope, new_latch_id
+from turngate.ledger.reader import CallFilter, LedgerReader, TurnFilter
+from turngate.operator import messages
+from turngate.operator.auth import Caller
+from turngate.operator.control import Control
+from turngate.operator.messages import Phase
+from turngate.operator.openapi import document
+from turngate.operator.problem import ProblemError
+from turngate.proxy.relay import TurnRelay, UnjudgedRequest
+
+
+@dataclasses.dataclass(slots=True)
+class Ask:
+    """One request, read. `recorded` is set by a handler that has written the request's audit row itself."""
+
+    caller: Caller
+    method: str
+    path: str
+    names: dict[str, str]
+    """What the path names."""
+    query: Any
+    body: Any = None
+    key: str | None = None
+    sha256: str | None = None
+    """Of method, path and body, where there is a key."""
+    recorded: bool = False
+    replayed: bool = False
+
+    def note(
+        self, status: int, *, code: str | None = None, latch: str | None = None, keyed: bool = False
+    ) -> AuditNote:
+        """The request's audit row."""
+        return AuditNote(
+            at=time.time(),
+            actor=self.caller.name,
+            token_id=self.caller.token_id,
+            role=self.caller.role,
+            peer=self.caller.peer,
+            method=self.method,
+            path=self.path,
+            status=status,
+            code=code,
+            latch=latch,
+            idempotency_key=self.key if keyed else None,
+            request_sha256=self.sha256 if keyed else None,
+        )
+
+
+class Handlers:
+    """A method for each operation, by its name."""
+
+    def __init__(self, control: Control) -> None:
+        self._control = control
+
+    async def get_status(self, ask: Ask) -> messages.Status:
+        """The gate at a glance; also when the ledger cannot be read."""
+        gate = self._control.gate
+        judging, config = gate.judging, gate.config
+        sessions = [turn.session for turn in judging.live.values() if turn.session is not None]
+        counters = judging.ledger.counters
+        try:
+            head = await self._control.read(LedgerReader.checkpoint)
+        except LedgerError:
+            head = None
+        return messages.Status(
+            version=__version__,
+            started_at=self._control.started_at,
+            turns_under_way=len(self._control.under_way()),
+            holding=sum(session.gate.state is GateState.HOLDING for session in sessions),
+            held_bytes=judging.budget.used,
+            held_bytes_limit=judging.budget.limit,
+            latches=judging.ledger.latches.standing(),
+            upstreams=[
+                messages.UpstreamStatus(name=each.name, mode=each.policy.mode, preset=each.preset)
+                for each in config.upstreams.values()
+            ],
+            ledger=messages.LedgerStatus(
+                readable=head is not None,
+                entries=head.size if head is not None else 0,
+                head=head.head if head is not None else "",
+                dropped=counters.dropped,
+                failed=counters.failed,
+                refused=counters.refused,
+            ),
+            passed_unjudged=gate.counters.unjudged,
+            refused_unjudged=gate.counters.refused,
+            you=ask.caller.name,
+            role=ask.caller.role,
+        )
+
+    async def list_turns(self, ask: Ask) -> messages.TurnPage:
+        """Live turns and recorded ones in one order: by id, which is by time."""
+        query: messages.TurnQuery = ask.query
+        live = {view.turn_id: view for view in map(view_of_live, self._control.under_way())}
+        found = [view for view in live.values() if query.live is not False and _matches(view, query)]
+        if query.live is not True:
+            matching = TurnFilter(
+                tenant=query.tenant,
+                upstream=query.upstream,
+                outcome=query.outcome,
+                reason=query.reason,
+                response_id=query.response_id,
+                tool=query.tool,
+            )
+            limit = query.limit + 1 + len(live)
+            recorded = await self._control.read(
+                lambda reader: reader.list_turns(matching, limit=limit, before=query.before)
+            )
+            found += [view_of_recorded(entry) for entry in recorded if entry.turn_id not in live]
+        found.sort(key=lambda view: view.turn_id, reverse=True)
+        page = found[: query.limit]
+        return messages.TurnPage(page, page[-1].turn_id if len(found) > query.limit else None)
+
+    async def get_turn(self, ask: Ask) -> messages.TurnView:
+        """One turn."""
+        return await self._turn(ask.names["turn_id"])
+
+    async def list_calls(self, ask: Ask) -> messages.CallPage:
+        """Recorded calls."""
+        query: messages.CallQuery = ask.query
+        matching = CallFilter(
+            turn_id=query.turn_id,
+            tool=query.tool,
+            call_id=query.call_id,
+            state=query.state,
+            tenant=query.tenant,
+            upstream=query.upstream,
+            outcome=query.outcome,
+            latch=query.latch,
+        )
+        after = None if query.before is None else _call_key(query.before)
+        found = await self._control.read(
+            lambda reader: reader.list_calls(matching, limit=query.limit + 1, after=after)
+        )
+        page = found[: query.limit]
+        more = len(found) > query.limit
+        return messages.CallPage(
+            page, f"{page[-1].turn_id}/{page[-1].choice}/{page[-1].slot}" if more else None
+        )
+
+    async def list_latches(self, ask: Ask) -> messages.LatchPage:
+        """Latches."""
+        query: messages.LatchQuery = ask.query
+        found = await self._control.read(
+            lambda reader: reader.list_latches(
+                standing=query.standing, limit=query.limit + 1, before=query.before
+            )
+        )
+        page = found[: query.limit]
+        return messages.LatchPage(page, page[-1].id if len(found) > query.limit else None)
+
+    async def get_latch(self, ask: Ask) -> Latch:
+        """One latch."""
+        return await self._latch(ask.names["latch_id"])
+
+    async def create_latch(self, ask: Ask) -> messages.LatchSet:
+        """Stop something."""
+        new: messages.NewLatch = ask.body
+        now = time.time()
+        latch = Latch(
+            id=new_latch_id(),
+            kind=new.kind,
+            turn_id=new.turn_id,
+            response_id=new.response_id,
+            tool=new.tool,
+            tenant=new.tenant,
+            upstream=new.upstream,
+            model=new.model,
+            route=new.route,
+            reason=new.reason,
+            actor=ask.caller.name,
+            created_at=now,
+            expires_at=None if new.expires_in_s is None else now + new.expires_in_s,
+        )
+        try:
+            check_scope(latch)
+        except MisuseError as error:
+            raise ProblemError("invalid_request", f"{error}.") from error
+        async with self._control.changing(ask.caller.name, ask.key) as earlier:
+            if earlier is not None:
+                latch = await self._latch(self._same(ask, earlier))
+            else:
+                if latch.turn_id is not None:
+                    await self._turn(latch.turn_id)
+                latch = await self._control.latch(latch, ask.note(201, latch=latch.id, keyed=True))
+                ask.recorded = True
+        return messages.LatchSet(latch=latch, not_enforced=self._control.not_enforced(latch))
+
+    async def lift_latch(self, ask: Ask) -> Latch:
+        """Lift a latch."""
+        latch_id = ask.names["latch_id"]
+        wanted: messages.LiftLatch = ask.body
+        async with self._control.changing(ask.caller.name, ask.key) as earlier:
+            if earlier is not None:
+                self._same(ask, earlier)
+            elif self._control.in_force(latch_id):
+                lift = Lift(
+                    id=latch_id, lifted_at=time.time(), lifted_by=ask.caller.name, lift_reason=wanted.reason
+                )
+                await self._control.lift(lift, ask.note(200, latch=latch_id, keyed=True))
+                ask.recorded = True
+            return await self._latch(latch_id)
+
+    async def list_audit(self, ask: Ask) -> messages.AuditPage:
+        """Requests to this interface."""
+        query: messages.AuditQuery = ask.query
+        found = await self._control.read(
+            lambda reader: reader.list_audit(
+                actor=query.actor,
+                latch=query.latch,
+                changes=query.changes,
+                limit=query.limit + 1,
+                before=query.before,
+            )
+        )
+        page = found[: query.limit]
+        return messages.AuditPage(page, page[-1].seq if len(found) > query.limit else None)
+
+    async def test_value(self, ask: Ask) -> messages.Match:
+        """Compare a text with a call's digest."""
+        known: messages.KnownValue = ask.body
+        turn = await self._turn(known.turn_id)
+        kept = [call for call in turn.calls if (call.choice, call.slot) == (known.choice, known.slot)]
+        if not kept or kept[0].argument_hmac is None:
+            raise ProblemError("not_found", "The ledger has no digest of such a call.")
+        value = known.value.encode()
+        matches = await self._control.read(
+            lambda reader: reader.matches(known.turn_id, known.choice, known.slot, value)
+        )
+        return messages.Match(matches)
+
+    async def get_openapi(self, _ask: Ask) -> dict[str, Any]:
+        """The document."""
+        return document()
+
+    async def _turn(self, turn_id: str) -> messages.TurnView:
+        for each in self._control.under_way():
+            if each.start.turn_id == turn_id:
+                return view_of_live(each)
+        entry = await self._control.read(lambda reader: reader.get_turn(turn_id))
+        if entry is None:
+            raise ProblemError("not_found", "There is no such turn.")
+        return view_of_recorded(entry)
+
+    async def _latch(self, latch_id: str | None) -> Latch:
+        latch = (
+            None if latch_id is None else await self._control.read(lambda reader: reader.get_latch(latch_id))
+        )
+        if latch is None:
+            raise ProblemError("not_found", "There is no such latch.")
+        return latch
+
+    def _same(self, ask: Ask, earlier: AuditRow) -> str | None:
+        """What the earlier request under the same key was about; raises if it was another request."""
+        if earlier.request_sha256 != ask.sha256:
+            raise ProblemError(
+                "idempotency_mismatch", "This Idempotency-Key was used for another request; take a new one."
+            )
+        ask.replayed = True
+        return earlier.latch
+
+
+def view_of_live(each: TurnRelay | UnjudgedRequest) -> messages.TurnView:
+    """A turn as far as it has come."""
+    if isinstance(each, UnjudgedRequest):
+        return _view(each.start, live=True, phase=Phase.PASSING)
+    session = each.session
+    if session is None:
+        phase = Phase.WAITING
+    elif session.gate.state is GateState.HOLDING:
+        phase = Phase.HOLDING if session.verdict is None else Phase.DECIDING
+    else:
+        phase = Phase.PASSING if session.verdict is None else Phase.ENDED
+    return _view(each.snapshot(), live=True, phase=phase)
+
+
+def view_of_recorded(entry: TurnEntry) -> messages.TurnView:
+    """A turn as recorded."""
+    return _view(entry, live=False, phase=Phase.ENDED if entry.outcome is not None else Phase.UNKNOWN)
+
+
+def _view(entry: TurnStart, *, live: bool, phase: Phase) -> messages.TurnView:
+    known = {each.name: getattr(entry, each.name) for each in dataclasses.fields(entry)}
+    return messages.TurnView(**known, live=live, phase=phase)
+
+
+def _matches(view: messages.TurnView, query: messages.TurnQuery) -> bool:
+    """What the ledger's `list_turns` does for recorded turns."""
+    names = ("tenant", "upstream", "outcome", "reason", "response_id")
+    narrowed = all(getattr(query, name) in (None, getattr(view, name)) for name in names)
+    tool = query.tool is None or any(call.tool == query.tool for call in view.calls)
+    return narrowed and tool and (query.before is None or view.turn_id < query.before)
+
+
+def _call_key(cursor: str) -> CallKey:
+    turn_id, _, rest = cursor.partition("/")
+    choice, _, slot = rest.partition("/")
+    if not choice.isascii() or not choice.isdigit() or len(choice) > 9:
+        raise ProblemError("invalid_request", "Pass the `next` of the page before.", param="before")
+    return CallKey(turn_id, int(choice), slot)

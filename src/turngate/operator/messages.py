@@ -1,0 +1,223 @@
+"""What is asked of the operator's interface and what it answers, as types.
+
+Requests are strict: a field that is not here is an error, because a misspelt narrowing would stop more than was meant, or less.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import enum
+from typing import Annotated
+
+from msgspec import Meta, Struct
+
+from turngate.core.slot import SlotState
+from turngate.core.verdict import Outcome, Reason
+from turngate.ledger.audit import AuditRow
+from turngate.ledger.entry import TurnEntry
+from turngate.ledger.latch import Latch, LatchKind
+from turngate.ledger.reader import CallRow
+from turngate.operator.tokens import Role
+
+PAGE = 50
+MOST = 200
+YEAR_S = 366 * 24 * 3600
+
+Name = Annotated[str, Meta(min_length=1, max_length=256)]
+Why = Annotated[str, Meta(min_length=1, max_length=500, description="For the record; no client sees it.")]
+Limit = Annotated[int, Meta(ge=1, le=MOST)]
+TurnId = Annotated[str, Meta(min_length=1, max_length=64, examples=["tg_01jd0000000000000000000000"])]
+
+
+class Request(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Base of everything that is asked."""
+
+
+class TurnQuery(Request, frozen=True):
+    """Which turns to list; what is left out does not narrow."""
+
+    live: bool | None = None
+    """Only those under way, or only those that are over."""
+    tenant: Name | None = None
+    upstream: Name | None = None
+    tool: Name | None = None
+    response_id: Name | None = None
+    outcome: Outcome | None = None
+    reason: Reason | None = None
+    before: TurnId | None = None
+    """The `next` of the page before."""
+    limit: Limit = PAGE
+
+
+class CallQuery(Request, frozen=True):
+    """Which recorded calls to list."""
+
+    turn_id: TurnId | None = None
+    tool: Name | None = None
+    call_id: Name | None = None
+    state: SlotState | None = None
+    tenant: Name | None = None
+    upstream: Name | None = None
+    outcome: Outcome | None = None
+    latch: Name | None = None
+    before: Annotated[str, Meta(min_length=1, max_length=512)] | None = None
+    limit: Limit = PAGE
+
+
+class LatchQuery(Request, frozen=True):
+    """Which latches to list."""
+
+    standing: bool = False
+    """Only those in force."""
+    before: Name | None = None
+    limit: Limit = PAGE
+
+
+class AuditQuery(Request, frozen=True):
+    """Which rows of the audit to list."""
+
+    actor: Name | None = None
+    latch: Name | None = None
+    changes: bool = False
+    """Leave out what only reads."""
+    before: Annotated[int, Meta(ge=1, le=2**63 - 1)] | None = None
+    limit: Limit = PAGE
+
+
+class NoQuery(Request, frozen=True):
+    """Nothing can be asked."""
+
+
+class NewLatch(Request, frozen=True):
+    """What to stop. `kind` says which of the other fields must be there; the rest of them narrow it."""
+
+    kind: LatchKind
+    reason: Why
+    turn_id: Name | None = None
+    response_id: Name | None = None
+    tool: Name | None = None
+    tenant: Name | None = None
+    upstream: Name | None = None
+    model: Name | None = None
+    route: Name | None = None
+    expires_in_s: Annotated[int, Meta(ge=1, le=YEAR_S)] | None = None
+
+
+class LiftLatch(Request, frozen=True):
+    """Why a latch is lifted."""
+
+    reason: Why
+
+
+class KnownValue(Request, frozen=True, kw_only=True):
+    """Whether a call's argument text was exactly `value`. It is neither kept nor logged."""
+
+    turn_id: TurnId
+    slot: Name
+    choice: Annotated[int, Meta(ge=0, le=2**31)] = 0
+    value: Annotated[str, Meta(max_length=60_000)]
+
+
+class Phase(enum.StrEnum):
+    """How far a turn has come."""
+
+    WAITING = "waiting"
+    """The upstream has not answered yet."""
+    PASSING = "passing"
+    """Nothing of it is held."""
+    HOLDING = "holding"
+    """A call is being collected."""
+    DECIDING = "deciding"
+    """Complete and valid; its release is being recorded."""
+    ENDED = "ended"
+    UNKNOWN = "unknown"
+    """The ledger says that it is held, and this process does not know it."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class TurnView(TurnEntry):
+    """A turn as recorded, or as far as it has come."""
+
+    live: bool
+    phase: Phase
+
+
+class TurnPage(Struct, frozen=True):
+    """Turns, newest first."""
+
+    turns: list[TurnView]
+    next: str | None
+    """Pass it as `before` for the next page; null on the last."""
+
+
+class CallPage(Struct, frozen=True):
+    """Recorded calls, those of the newest turn first."""
+
+    calls: list[CallRow]
+    next: str | None
+
+
+class LatchPage(Struct, frozen=True):
+    """Latches, newest first."""
+
+    latches: list[Latch]
+    next: str | None
+
+
+class AuditPage(Struct, frozen=True):
+    """Requests to this interface, newest first."""
+
+    audit: list[AuditRow]
+    next: int | None
+
+
+class LatchSet(Struct, frozen=True, kw_only=True):
+    """A latch that is in force: nothing that it covers is released from now on."""
+
+    latch: Latch
+    not_enforced: list[str]
+    """Upstreams in observe mode that it covers: what comes from them is never held, so a disabled tool's calls pass there."""
+
+
+class Match(Struct, frozen=True):
+    """The answer to a test value."""
+
+    matches: bool
+
+
+class UpstreamStatus(Struct, frozen=True, kw_only=True):
+    """One upstream."""
+
+    name: str
+    mode: str
+    preset: str
+
+
+class LedgerStatus(Struct, frozen=True, kw_only=True):
+    """The ledger, and what became of entries that nobody waits for."""
+
+    readable: bool
+    entries: int
+    head: str
+    dropped: int
+    failed: int
+    refused: int
+
+
+class Status(Struct, frozen=True, kw_only=True):
+    """The gate at a glance."""
+
+    version: str
+    started_at: float
+    turns_under_way: int
+    holding: int
+    held_bytes: int
+    held_bytes_limit: int
+    latches: list[Latch]
+    """Those in force."""
+    upstreams: list[UpstreamStatus]
+    ledger: LedgerStatus
+    passed_unjudged: int
+    refused_unjudged: int
+    you: str
+    role: Role

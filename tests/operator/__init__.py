@@ -1,0 +1,1 @@
+# noqa: A005 -- named after the package that it tests
