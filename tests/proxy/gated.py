@@ -219,6 +219,7 @@ def configured(folder: Path, upstream: str, **settings: dict[str, Any]) -> Confi
     provider = {"base_url": upstream, "terminal_grace_s": 0.2, **settings.pop("provider", {})}
     sections = {
         "server": {"listen": "127.0.0.1:0", "default_upstream": "provider", **settings.get("server", {})},
+        "operator": {"listen": "127.0.0.1:0", **settings.get("operator", {})},
         "ledger": {"url": f"sqlite:///{folder / 'ledger.db'}", **settings.get("ledger", {})},
         "upstreams.provider": provider,
         "upstreams.provider.limits": settings.get("limits", {}),

@@ -1,8 +1,8 @@
 """Compose the gate and run it until a signal.
 
-Order matters: the ledger opens before the listener, so that nothing is accepted that could not be recorded; on SIGTERM readiness
-fails first, then the listener closes, turns under way get `drain_s` to finish, and the rest end with a truthful error. A second
-signal ends the process at once.
+Order matters: the ledger and the operator's latches open before the listener, so that nothing is accepted that could not be
+recorded or is stopped; on SIGTERM readiness fails first, then the listener closes, turns under way get `drain_s` to finish, and
+the rest end with a truthful error. A second signal ends the process at once.
 """
 
 from __future__ import annotations
@@ -32,6 +32,7 @@ from turngate.ledger.location import sqlite_path
 from turngate.ledger.sqlite import SQLiteLedger
 from turngate.ledger.store import Ledger
 from turngate.log import configure
+from turngate.operator.listener import open_plane
 from turngate.proxy.app import Gate
 from turngate.proxy.front import FrontLimits, FrontProtocol, front_protocol
 from turngate.proxy.relay import Judging
@@ -191,9 +192,10 @@ async def run(config: Config, announce: Callable[[Config], None] | None = None) 
     """Serve until a signal."""
     async with open_gate(config) as gate:
         server = gate_server(gate)
-        if announce is not None:
-            announce(gate.config)
-        await server.serve()
+        async with open_plane(gate):
+            if announce is not None:
+                announce(gate.config)
+            await server.serve()
 
 
 def calm_the_collector() -> None:
