@@ -79,6 +79,7 @@ class Process:
 def start(file: Path, log: Path) -> subprocess.Popen[bytes]:
     command = [sys.executable, "-m", "turngate", "serve", "--config", str(file)]
     environment = {key: value for key, value in os.environ.items() if not key.startswith("TURNGATE_")}
+    environment["TURNGATE_OPERATOR_LISTEN"] = "127.0.0.1:0"
     with log.open("wb") as output:
         return subprocess.Popen(command, stdout=output, stderr=output, env=environment)
 
