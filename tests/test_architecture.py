@@ -42,7 +42,9 @@ ALLOWED = {
         "turngate.errors",
     },
 }
-SDKS = {"openai", "anthropic", "mistralai", "google", "litellm"}
+IN_AN_ADAPTERS_PROCESS = "conformance/adapters/"
+"""Files that run where the adapter's library is installed and turngate is not."""
+SDKS = {"openai", "anthropic", "mistralai", "google", "litellm", "ollama", "cohere", "boto3", "botocore"}
 
 UNTESTED = {
     "core/frame.py",  # a record and a protocol; test_sse.py and test_body.py read every fault
@@ -92,7 +94,31 @@ def test_a_package_imports_only_what_its_layer_may(package: str) -> None:
 
 def test_nothing_imports_a_providers_sdk() -> None:
     assert [
-        name_of(path) for path in MODULES if any(is_within(module, SDKS) for module in imports(path))
+        name_of(path)
+        for path in MODULES
+        if not name_of(path).startswith(IN_AN_ADAPTERS_PROCESS)
+        and any(is_within(module, SDKS) for module in imports(path))
+    ] == []
+
+
+def test_an_adapter_imports_nothing_of_turngate_when_it_runs() -> None:
+    def at_run_time(path: Path) -> Iterator[str]:
+        hidden = [
+            node
+            for block in ast.walk(tree(path))
+            if isinstance(block, ast.If) and ast.unparse(block.test) == "TYPE_CHECKING"
+            for node in ast.walk(block)
+        ]
+        for node in ast.walk(tree(path)):
+            if isinstance(node, ast.ImportFrom) and node not in hidden:
+                yield node.module or ""
+
+    adapters = [path for path in MODULES if name_of(path).startswith(IN_AN_ADAPTERS_PROCESS)]
+    assert len(adapters) > 3
+    assert [
+        name_of(path)
+        for path in adapters
+        if path.name != "__init__.py" and any(is_within(module, {"turngate"}) for module in at_run_time(path))
     ] == []
 
 
@@ -130,7 +156,8 @@ def test_only_the_strict_reader_decodes_json_with_the_standard_library() -> None
             for node in ast.walk(tree(path))
         )
 
-    assert [name_of(path) for path in MODULES if loads(path)] == ["core/json_text.py"]
+    ours = [path for path in MODULES if not name_of(path).startswith(IN_AN_ADAPTERS_PROCESS)]
+    assert [name_of(path) for path in ours if loads(path)] == ["core/json_text.py"]
 
 
 def test_every_module_with_logic_has_a_test_file_of_its_own() -> None:

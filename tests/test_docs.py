@@ -89,6 +89,9 @@ def commands(command: click.Command, name: str) -> Iterator[tuple[str, click.Com
         found = command.get_command(context, each)
         assert found is not None
         yield from commands(found, f"{name} {each}")
+    if command.invoke_without_command:
+        # Last, so that a line of a subcommand is not taken for one of the group.
+        yield name, command
 
 
 COMMANDS = dict(commands(main, "turngate"))

@@ -18,9 +18,14 @@ if TYPE_CHECKING:
     from turngate.config import Config, Override
 
 LAZY: dict[str, tuple[str, str]] = {
+    "conformance": (
+        "turngate.cli.conformance:conformance",
+        "Judge what a client, an adapter or a gateway does with hostile streams.",
+    ),
     "demo": ("turngate.cli.demo:demo", "Ask a bundled provider, directly and through the gate, and compare."),
     "explain": ("turngate.cli.explain:explain", "Explain how turngate decides."),
     "ledger": ("turngate.cli.ledger:ledger", "Read, verify and export the ledger."),
+    "redact": ("turngate.cli.redact:redact", "Make a fixture of a capture that says nothing that was said."),
     "replay": ("turngate.cli.replay:replay", "Reassemble recorded deltas, without a network."),
     "validate": ("turngate.cli.validate:validate", "Judge recorded streams, without a network."),
 }

@@ -1,0 +1,60 @@
+"""The official `mistralai` package.
+
+`raw`: typed chunks, joined as the vendor's guide shows, calls run when the stream has ended. `whole`: not streamed.
+"""
+
+from __future__ import annotations
+
+import functools
+import json
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from turngate.conformance.adapters.worker import Ask
+
+DIALECTS = ("mistral_chat",)
+
+
+@functools.cache
+def client(origin: str) -> Any:
+    """One client for all asks."""
+    from mistralai.client import Mistral  # noqa: PLC0415 -- only the adapter's environment has it
+
+    return Mistral(api_key="none", server_url=origin)
+
+
+def raw(ask: Ask) -> None:
+    """Join the chunks: a call without an id goes on with the one at its index."""
+    joined: dict[tuple[int, Any], list[Any]] = {}
+    with client(ask.origin).chat.stream(**_asked(ask)) as stream:
+        for event in stream:
+            for choice in event.data.choices:
+                if isinstance(choice.delta.content, str):
+                    ask.say(choice.delta.content)
+                for call in choice.delta.tool_calls or ():
+                    named = call.id if call.id and call.id != "null" else None
+                    key = (choice.index, call.index or named or len(joined))
+                    entry = joined.setdefault(key, [named, call.function.name, ""])
+                    arguments = call.function.arguments
+                    entry[2] = arguments if isinstance(arguments, dict) else entry[2] + arguments
+    for call_id, name, arguments in joined.values():
+        _run(ask, call_id, name, arguments)
+
+
+def whole(ask: Ask) -> None:
+    """Take the completion."""
+    for choice in client(ask.origin).chat.complete(**_asked(ask)).choices:
+        for call in choice.message.tool_calls or ():
+            _run(ask, call.id, call.function.name, call.function.arguments)
+
+
+def _asked(ask: Ask) -> dict[str, Any]:
+    return {key: value for key, value in ask.request.items() if key != "stream"}
+
+
+def _run(ask: Ask, call_id: str | None, name: str, arguments: Any) -> None:
+    value = arguments if isinstance(arguments, dict) else json.loads(arguments or "{}")
+    ask.execute(id=call_id, name=name, arguments=value)
+
+
+WAYS = {"raw": raw, "whole": whole}

@@ -1,0 +1,1 @@
+"""The kit finds what it is for, and nothing else."""

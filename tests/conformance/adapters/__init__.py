@@ -1,0 +1,1 @@
+"""Each adapter tells what its library does."""
