@@ -5,6 +5,7 @@ A release is right only if the official SDK accumulates exactly the calls that w
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Iterator
 from pathlib import Path
@@ -19,7 +20,7 @@ from .replay import Judged, judge
 from .sdk_view import calls_seen
 
 SOAK = os.environ.get("TURNGATE_SOAK") == "1"
-TURNS = {"openai_chat": 32, "anthropic_messages": 32, "openai_responses": 8}
+TURNS = {"openai_chat": 32, "anthropic_messages": 32, "openai_responses": 8, "gemini_generate": 8}
 SENTINELS = (b"[DONE]", b"message_stop", b"response.completed")
 FLIPS = (0x01, 0x20, 0x80)
 STRIDE = 1 if SOAK else 23
@@ -33,7 +34,12 @@ def turns(shared: Path) -> list[Recording]:
     chosen: dict[str, list[Recording]] = {dialect: [] for dialect in TURNS}
     for recording in sorted(recordings(), key=lambda each: len(each.body)):
         kept = chosen.get(recording.dialect)
-        if kept is None or len(kept) == TURNS[recording.dialect] or not recording.streamed:
+        if (
+            kept is None
+            or len(kept) == TURNS[recording.dialect]
+            or not recording.streamed
+            or recording.framing
+        ):
             continue
         result = judged(recording, recording.body)
         if result.verdict.outcome is Outcome.RELEASED and agrees(recording, recording.body, result):
@@ -48,7 +54,13 @@ def judged(recording: Recording, body: bytes, *, clean: bool = True) -> Judged:
 def agrees(recording: Recording, body: bytes, result: Judged) -> bool:
     seen = calls_seen(recording.dialect, body)
     ours = [(call_id, name, arguments) for call_id, name, arguments in result.calls]
+    if recording.dialect == "gemini_generate":
+        ours = [(call_id, name, _parsed(arguments)) for call_id, name, arguments in ours]
     return seen == ours
+
+
+def _parsed(arguments: str) -> str:
+    return json.dumps(json.loads(arguments or "{}"), sort_keys=True)
 
 
 def flipped(recording: Recording, offset: int) -> Iterator[tuple[int, int, bytes]]:
