@@ -38,6 +38,7 @@ STRICT = Preset("strict")
 
 PRESETS: tuple[Preset, ...] = (
     STRICT,
+    Preset("ag-ui", family="ag"),
     Preset("ai21", ("api.ai21.com",)),
     Preset("anthropic", ("api.anthropic.com",)),
     Preset("avian", ("api.avian.io",), {Quirk.REPEATED_FINISH: _REPEATED}),
@@ -128,6 +129,7 @@ PRESETS: tuple[Preset, ...] = (
     ),
     Preset("venice", ("api.venice.ai",)),
     Preset("vercel-gateway", ("ai-gateway.vercel.sh",)),
+    Preset("vercel-ui", family="vercel"),
     Preset("vertex", ("aiplatform.googleapis.com", "-aiplatform.googleapis.com")),
     Preset("vllm"),
     Preset("writer", ("api.writer.com",), {Quirk.MISSING_DONE: _NO_DONE}),

@@ -13,17 +13,20 @@ from turngate.core.event import (
     Prose,
     ProviderFault,
     RunsOn,
+    SlotAnswered,
     SlotClosed,
     SlotCopied,
     SlotIdentified,
     SlotOpened,
     TurnClosed,
+    TurnDescribed,
     TurnOpened,
     Unrecognised,
 )
 from turngate.core.finding import Code
 from turngate.core.gate import Signal
 from turngate.core.policy import Limits, Quirk, TurnPolicy
+from turngate.core.toolset import Toolset
 from turngate.core.turn import Turn, TurnState
 
 OPEN = SlotOpened((0,), 0, "call")
@@ -54,6 +57,8 @@ def after(*events: Event, policy: TurnPolicy | None = None) -> Turn:
         ([], SlotIdentified((9,), "id"), Signal.TOOL),
         ([], SlotCopied((9,), "x"), Signal.TOOL),
         ([], SlotClosed((9,), "done"), Signal.TOOL),
+        ([OPEN], SlotAnswered((0,)), Signal.ORDERED),
+        ([], SlotAnswered((9,)), Signal.ORDERED),
         ([OPEN], ChoiceClosed(0, "stop", Ending.NATURAL), Signal.TOOL),
         ([Prose()], ChoiceClosed(0, "stop", Ending.NATURAL), Signal.ORDERED),
         ([Prose()], CALLS, Signal.TOOL),
@@ -171,3 +176,29 @@ def test_the_last_reason_counts_unless_an_earlier_one_was_final() -> None:
         Code.WRONG_TERMINAL_REASON,
     )
     assert after(Prose(), final, Prose()).findings.codes() == (Code.DELTA_AFTER_TERMINAL,)
+
+
+def test_an_answered_call_is_nobody_s_to_run_and_is_remembered() -> None:
+    turn = after(OPEN, SlotAnswered((0,)), SlotAnswered((0,)))
+    assert turn.agent_calls == []
+    assert turn.answered == {(0,)}
+    assert turn.slots[0,].runs_on is RunsOn.PROVIDER
+
+
+def test_a_call_that_the_provider_runs_was_never_held_for_its_answer() -> None:
+    assert after(SlotOpened((0,), 0, "call", runs_on=RunsOn.PROVIDER), SlotAnswered((0,))).answered == set()
+
+
+def test_a_further_copy_of_the_same_arguments_needs_no_further_room() -> None:
+    turn = after(OPEN, policy=TurnPolicy(limits=Limits(argument_bytes=4)))
+    for event in (Fragment((0,), "four"), *[SlotCopied((0,), "four")] * 4):
+        turn.apply(event, 1.0)
+    assert not turn.overran
+    assert turn.slots[(0,)].copies == ["four"]
+
+
+def test_a_response_that_is_fetched_says_late_what_it_is() -> None:
+    tools = Toolset(replayed=True)
+    turn = after(Prose(), TurnDescribed("resp_1", "m", tools))
+    assert (turn.response_id, turn.model, turn.echoed) == ("resp_1", "m", tools)
+    assert turn.findings.codes() == ()

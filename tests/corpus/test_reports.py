@@ -15,7 +15,12 @@ from .recordings import Recording, Report, reports
 from .replay import judge, stage
 
 VERDICTS = {Outcome.RELEASED: "release", Outcome.BLOCKED: "block", Outcome.PASSED: "not_applicable"}
-PRESETS = {"mistral_chat": "mistral", "anthropic_messages": "anthropic", "gemini_generate": "google"}
+PRESETS = {
+    "mistral_chat": "mistral",
+    "anthropic_messages": "anthropic",
+    "gemini_generate": "google",
+    "vercel_ui": "vercel-ui",
+}
 
 
 @pytest.fixture(scope="module")

@@ -138,6 +138,12 @@ class SlotClosed(Struct, frozen=True, gc=False):
     terminal: str
 
 
+class SlotAnswered(Struct, frozen=True, gc=False):
+    """The call's result stands in the same reply: whoever sent it has run the call, and the agent will not."""
+
+    slot: SlotKey
+
+
 class ChoiceClosed(Struct, frozen=True, gc=False):
     """The terminal reason of a choice.
 
@@ -193,6 +199,7 @@ Event = (
     | Fragment
     | SlotCopied
     | SlotClosed
+    | SlotAnswered
     | ChoiceClosed
     | TurnClosed
     | ProviderFault

@@ -28,6 +28,7 @@ from turngate.core.event import (
     Prose,
     ProviderFault,
     RunsOn,
+    SlotAnswered,
     SlotClosed,
     SlotCopied,
     SlotIdentified,
@@ -174,6 +175,8 @@ class Turn:
     findings: Findings = field(default_factory=Findings)
     doubtful: bool = False
     """Whether anything arrived that may carry a call without being one that was understood."""
+    answered: set[SlotKey] = field(default_factory=set)
+    """Calls that were held until their results came."""
     overran: bool = False
     """Whether a limit was exceeded; findings are bounded, so this is remembered apart from them."""
 
@@ -332,6 +335,13 @@ class Turn:
             slot.terminal = event.terminal
         return _slot_signal(slot)
 
+    def _slot_answered(self, event: SlotAnswered, _now: float) -> Signal:
+        slot = self.slots.get(event.slot)
+        if slot is not None and slot.runs_on is RunsOn.AGENT:
+            slot.runs_on = RunsOn.PROVIDER
+            self.answered.add(slot.key)
+        return Signal.ORDERED
+
     def _choice_closed(self, event: ChoiceClosed, now: float) -> Signal:
         choice = self._choice(event.choice)
         if choice is None:
@@ -439,6 +449,7 @@ _APPLY: dict[type, Callable[..., Signal]] = {
     Fragment: Turn._fragment,
     SlotCopied: Turn._slot_copied,
     SlotClosed: Turn._slot_closed,
+    SlotAnswered: Turn._slot_answered,
     ChoiceClosed: Turn._choice_closed,
     TurnClosed: Turn._turn_closed,
     ProviderFault: Turn._provider_fault,

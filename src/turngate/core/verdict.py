@@ -154,7 +154,7 @@ def decide(turn: Turn) -> Verdict:
 def has_tools(turn: Turn) -> bool:
     """Whether anything in the turn was, promised or may have been a call for the agent."""
     promised = any(choice.ending is Ending.CALLS for choice in turn.choices.values())
-    return promised or turn.doubtful or bool(turn.agent_calls)
+    return promised or turn.doubtful or bool(turn.agent_calls) or bool(turn.answered)
 
 
 def _endings(turn: Turn) -> set[Ending | None]:

@@ -61,6 +61,8 @@ def terminal_reason(turn: Turn, tools: Toolset, *, named_choice_ends_naturally: 
     for index, choice in turn.choices.items():
         if index in with_calls:
             yield from _reason_with_calls(choice, natural=natural)
+        elif any(turn.slots[key].choice == index for key in turn.answered):
+            continue  # its calls were run where they were made; how it ends says nothing about any that are left
         elif choice.ending is Ending.CALLS and not turn.policy.accepts(Quirk.FINISH_WITHOUT_CALL):
             message = f"{choice.path}: its terminal reason promises calls, and there is none"
             yield Finding(Code.TERMINAL_WITHOUT_CALL, message, choice.path)
