@@ -51,5 +51,7 @@ def test_fragments_are_the_arguments_and_a_copy_stands_in_where_there_are_none()
     assert slot.arguments == ""
     slot.copies.append("{}")
     assert slot.arguments == "{}"
+    slot.pieces.append("")
+    assert slot.arguments == "{}"
     slot.pieces += ['{"a"', ":1}"]
     assert slot.arguments == '{"a":1}'

@@ -76,8 +76,11 @@ def test_a_stream_without_event_names_is_the_same() -> None:
 
 
 def test_a_name_among_events_without_names_blocks_the_turn() -> None:
-    kind, fields = CALL[-1]
-    data = wire(*SPOKEN, *CALL[:-1], named=False) + sse({"type": kind, **fields}, kind)
+    named = sse(
+        {"type": "response.output_item.done", "output_index": 1, "item": function()},
+        "response.output_item.done",
+    )
+    data = wire(*SPOKEN, *CALL[:-1], named=False) + named
 
     assert judged(data + wire(END, named=False, start=90)).codes == {"invalid_event"}
 

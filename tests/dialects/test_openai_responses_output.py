@@ -71,6 +71,11 @@ RELEASED: dict[str, tuple[list[Said], list[Any], list[tuple[Any, ...]]]] = {
         [function()],
         [("call_1", "ls", ARGUMENTS)],
     ),
+    "only an empty piece": (
+        [added(1, opening(function())), piece(1, ""), done(1, function())],
+        [function()],
+        [("call_1", "ls", ARGUMENTS)],
+    ),
     "no pieces, but joined": (
         [added(1, opening(function())), joined(1, ARGUMENTS, name="ls"), done(1, function())],
         [function()],

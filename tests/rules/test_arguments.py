@@ -20,6 +20,7 @@ TOOLS = {
     "bare": Tool("bare"),
     "free": Tool("free", CallKind.CUSTOM),
     "broken": Tool("broken", schema={"type": 7}),
+    "shell": Tool("shell", CallKind.BUILTIN),
 }
 
 
@@ -95,3 +96,17 @@ def test_free_text_is_not_parsed_and_stays_what_it_was_declared_as() -> None:
     assert judged("free", "not { json", kind=CallKind.CUSTOM) == (set(), CallCheck())
     assert judged("free", "{}")[0] == {Code.UNSUPPORTED_TOOL_TYPE}
     assert judged("any", "{}", kind=CallKind.CUSTOM)[0] == {Code.UNSUPPORTED_TOOL_TYPE}
+
+
+def test_a_built_in_call_is_a_json_object_and_stays_what_it_was_declared_as() -> None:
+    built_in = CallKind.BUILTIN
+    assert judged("shell", '{"commands": []}', kind=built_in)[0] == set()
+    assert judged("shell", "[]", kind=built_in)[0] == {Code.ARGUMENTS_NOT_OBJECT}
+    assert judged("computer", "{}", kind=built_in)[0] == {Code.UNKNOWN_TOOL}
+    assert judged("shell", "{}")[0] == judged("any", "{}", kind=built_in)[0] == {Code.UNSUPPORTED_TOOL_TYPE}
+
+
+def test_a_built_in_tool_may_be_pinned_and_has_nothing_to_drift_from() -> None:
+    pinned = {"shell": {"type": "object", "required": ["commands"]}}
+    assert judged("shell", '{"commands": []}', kind=CallKind.BUILTIN, pinned=pinned)[0] == set()
+    assert Code.SCHEMA_REQUIRED in judged("shell", "{}", kind=CallKind.BUILTIN, pinned=pinned)[0]

@@ -125,6 +125,5 @@ class Slot:
     @property
     def arguments(self) -> str:
         """The exact argument text: the fragments joined, or the only whole copy where there were none."""
-        if self.pieces:
-            return "".join(self.pieces)
-        return self.copies[0] if self.copies else ""
+        joined = "".join(self.pieces)
+        return joined or (self.copies[0] if self.copies else "")
