@@ -35,6 +35,8 @@ class Shown:
     text: str = ""
     calls: list[tuple[str | None, str | None, Any]] = field(default_factory=list)
     ending: str | None = None
+    told: str | None = None
+    """The provider's words for an error, where the SDK hands them out instead of raising."""
     error: Any = None
 
 
