@@ -9,11 +9,12 @@ from pathlib import Path
 import pytest
 
 from tests.corpus.recordings import recordings, reports
+from tests.corpus.replay import framing_of as recorded_framing
 from tests.corpus.replay import judge as by_hand
 from tests.dialects.wire import DONE, call, chunk
 from turngate.core.verdict import Outcome, Reason
 from turngate.errors import ConfigError
-from turngate.judging import is_streamed, judge
+from turngate.judging import find_dialect, framing_of, is_streamed, judge
 
 REQUEST = {"stream": True, "tools": [{"type": "function", "function": {"name": "ls"}}]}
 SOUND = call('{"p":', index=0, id="c1", name="ls") + call("1}", index=0) + chunk({}, "tool_calls") + DONE
@@ -63,13 +64,42 @@ def test_a_body_is_told_from_a_stream_by_its_first_byte(pieces: list[bytes], str
     assert is_streamed(pieces) is streamed
 
 
+@pytest.mark.parametrize(
+    ("dialect", "start", "framing"),
+    [
+        ("openai_chat", b"data: {}", "sse"),
+        ("openai_chat", b" {}", "json"),
+        ("openai_chat", b"[]", "json"),
+        ("ollama_chat", b"{}", "ndjson"),
+        ("gemini_generate", b"[{", "json_array"),
+        ("gemini_generate", b"{", "json"),
+        ("bedrock_converse", b"\0\0\0\x10", "event_stream"),
+    ],
+)
+def test_the_first_byte_and_the_request_tell_the_framing(dialect: str, start: bytes, framing: str) -> None:
+    chosen = find_dialect(dialect)
+    assert framing_of(chosen, chosen.toolset(b"{}"), [b"", start]).name == framing
+
+
+def test_a_framing_that_the_dialect_has_not_is_our_own_fault() -> None:
+    with pytest.raises(ConfigError, match="it has sse, json"):
+        judge(REQUEST, SOUND, dialect="openai_chat", framing="ndjson")
+
+
 def test_every_recorded_reply_gets_the_verdict_of_a_session(shared: Path) -> None:
     assert shared.is_dir()
     rng = random.Random(0)
     for recording in recordings():
         body = recording.body
         cut = rng.randrange(len(body)) if rng.random() < 0.5 else len(body)
-        given = {"preset": recording.provider, "streamed": recording.streamed, "clean": cut == len(body)}
+        dialect = find_dialect(recording.dialect)
+        framing = recorded_framing(dialect, recording.framing, streamed=recording.streamed)
+        given = {
+            "framing": framing.name,
+            "preset": recording.provider,
+            "streamed": recording.streamed,
+            "clean": cut == len(body),
+        }
         theirs = by_hand(recording.dialect, recording.request, [body[:cut]], **given)  # type: ignore[arg-type]
         ours = judge(
             recording.request,
@@ -77,16 +107,19 @@ def test_every_recorded_reply_gets_the_verdict_of_a_session(shared: Path) -> Non
             dialect=recording.dialect,
             preset=recording.provider,
             complete=cut == len(body),
-            framing="sse" if recording.streamed else "json",
+            framing=framing,
         )
         assert ours.verdict == theirs.verdict, recording.slug
         assert [(each.id, each.name, each.arguments_text) for each in ours.calls] == theirs.calls
-        assert is_streamed([body]) is recording.streamed, recording.slug
+        assert framing_of(dialect, dialect.toolset(recording.request), [body]) == framing, recording.slug
 
 
 def test_every_public_report_gets_the_verdict_of_a_session(shared: Path) -> None:
     assert shared.is_dir()
     for case in reports():
         theirs = by_hand(case.dialect, case.request, [case.body], clean=not case.aborted)
-        ours = judge(case.request, case.body, dialect=case.dialect, complete=not case.aborted, framing="sse")
+        framing = find_dialect(case.dialect).framings[0]
+        ours = judge(
+            case.request, case.body, dialect=case.dialect, complete=not case.aborted, framing=framing
+        )
         assert ours.verdict == theirs.verdict, case.id

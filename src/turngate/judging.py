@@ -19,6 +19,7 @@ import msgspec
 from turngate.core.action import Action, Decide
 from turngate.core.event import CallKind
 from turngate.core.finding import Code, Finding
+from turngate.core.framing import Framing as Cutting
 from turngate.core.json_text import JsonFault, JsonObject, read_object
 from turngate.core.policy import TurnPolicy
 from turngate.core.session import Session
@@ -32,7 +33,8 @@ from turngate.presets import PRESETS, preset_named
 from turngate.rules import Judgement, Traits
 from turngate.schema import Vocabulary
 
-Framing = Literal["auto", "sse", "json"]
+Framing = Literal["auto", "sse", "ndjson", "event_stream", "json_array", "json"]
+"""How a reply is cut into frames, by name; `auto` asks its first bytes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +95,7 @@ def judge(
     *,
     dialect: str,
     preset: str = "strict",
-    framing: Framing = "auto",
+    framing: Framing | Cutting = "auto",
     complete: bool = True,
     cancelled: bool = False,
     policy: TurnPolicy | None = None,
@@ -141,10 +143,32 @@ def policy_of(preset: str) -> TurnPolicy:
 
 def is_streamed(pieces: Sequence[bytes], framing: Framing = "auto") -> bool:
     """Whether a reply is an event stream; a body of JSON begins with a bracket, and no line of a stream does."""
+    return framing != "json" if framing != "auto" else _first(pieces) not in (b"{", b"[")
+
+
+def framing_of(
+    dialect: Dialect, tools: Toolset, pieces: Sequence[bytes], framing: Framing | Cutting = "auto"
+) -> Cutting:
+    """The dialect's framing of that name, or the one that the reply's first byte and the request speak for."""
+    if isinstance(framing, Cutting):
+        return framing
+    known = {each.name: each for each in dialect.framings}
+    if framing in known:
+        return known[framing]
     if framing != "auto":
-        return framing == "sse"
+        raise ConfigError(f"{dialect.name} has no framing {framing!r}; it has {', '.join(known)}")
+    first, body = _first(pieces), next(each for each in dialect.framings if not each.streamed)
+    if first == b"[":
+        return known.get("json_array", body)
+    if first == b"{":
+        return known.get("ndjson", body) if tools.streamed else body
+    return next(each for each in dialect.framings if each.streamed)
+
+
+def _first(pieces: Sequence[bytes]) -> bytes:
+    """The first byte that says something."""
     start = next((piece.lstrip() for piece in pieces if piece.strip()), b"")
-    return not start.removeprefix(b"\xef\xbb\xbf").lstrip().startswith((b"{", b"["))
+    return start.removeprefix(b"\xef\xbb\xbf").lstrip()[:1]
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,13 +183,12 @@ def open_session(
     tools: Toolset,
     policy: TurnPolicy,
     *,
-    streamed: bool,
+    framing: Cutting,
     pinned: Mapping[str, Any],
     vocabulary: Vocabulary,
 ) -> Session:
     """The proxy's session for one reply that was recorded."""
-    decoder = dialect.decoder(tools, policy, streamed=streamed)
-    framing = next(each for each in dialect.framings if each.streamed is streamed)
+    decoder = dialect.decoder(tools, policy, streamed=framing.streamed)
     traits = Traits(decoder.sentinel_optional, dialect.named_choice_ends_naturally, dialect.ids_optional)
     return Session(
         "recorded",
@@ -182,7 +205,7 @@ def judge_reply(
     pieces: Sequence[bytes],
     *,
     policy: TurnPolicy,
-    framing: Framing = "auto",
+    framing: Framing | Cutting = "auto",
     complete: bool = True,
     cancelled: bool = False,
     pinned: Mapping[str, Any] | None = None,
@@ -193,7 +216,7 @@ def judge_reply(
         dialect,
         tools,
         policy,
-        streamed=is_streamed(pieces, framing),
+        framing=framing_of(dialect, tools, pieces, framing),
         pinned=pinned or {},
         vocabulary=vocabulary,
     )

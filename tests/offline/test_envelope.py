@@ -89,6 +89,7 @@ def test_every_outcome_has_a_status() -> None:
         ("$.expct", {"chunks": [], "expct": {}}),
         ("$.chunks", {"chunks": {}}),
         ("$.chunks[1]", {"chunks": [{}, {"__raw__": 1}]}),
+        ("$.messages", {"messages": []}),
         ("$.tool_schemas", {"chunks": [], "request": {}, "tool_schemas": {}}),
         ("$.tool_schemas", {"chunks": [], "tool_schemas": []}),
         ("$.pinned", {"chunks": [], "pinned": None}),

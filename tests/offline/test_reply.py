@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from turngate.core.event_stream import encode_message
 from turngate.offline.reply import MAX_REPEATS, End, ReplyError, read_reply
 
 
@@ -19,6 +20,9 @@ from turngate.offline.reply import MAX_REPEATS, End, ReplyError, read_reply
         ("events", {"type": "x\ny"}, b'data: {"type":"x\\ny"}\n\n'),
         ("events", {"type": 1}, b'data: {"type":1}\n\n'),
         ("events", {"event": "x", "data": {"type": "y"}}, b'event: x\ndata: {"type":"y"}\n\n'),
+        ("messages", {"event": "messageStop", "data": {}}, encode_message(b"{}", "event", "messageStop")),
+        ("messages", {"event": "xException", "data": {}}, encode_message(b"{}", "exception", "xException")),
+        ("messages", {"__bytes__": {}}, encode_message(b'{"bytes":"e30="}', "event", "chunk")),
         ("lines", {"a": "é"}, b'{"a":"\xc3\xa9"}\n'),
         ("chunks", {"__raw__": ": hi\n\n"}, b": hi\n\n"),
         ("chunks", {"__base64__": "/w=="}, b"\xff"),
@@ -29,6 +33,11 @@ from turngate.offline.reply import MAX_REPEATS, End, ReplyError, read_reply
 )
 def test_an_entry_stands_for_its_bytes(form: str, entry: Any, wire: bytes) -> None:
     assert read_reply(form, [entry]) == ([wire], End.COMPLETE)
+
+
+def test_items_make_one_array_that_its_last_entry_closes() -> None:
+    pieces, _ = read_reply("items", [{"a": 1}, {"__raw__": " "}, {"b": 2}, "]"])
+    assert pieces == [b'[{"a":1}', b" ", b',\r\n{"b":2}', b"]"]
 
 
 def test_a_body_is_the_whole_reply() -> None:

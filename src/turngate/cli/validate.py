@@ -7,7 +7,7 @@ import sys
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import click
 
@@ -64,7 +64,7 @@ Check = Callable[[Path], tuple[Report, str]]
 )
 @click.option(
     "--framing",
-    type=click.Choice(["auto", "sse", "json"]),
+    type=click.Choice(get_args(Framing)),
     default="auto",
     show_default=True,
     help="Of a raw reply.",

@@ -12,12 +12,13 @@ from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from turngate.core.finding import Code
+from turngate.core.framing import Framing
 from turngate.core.policy import Mode, Quirk, TurnPolicy
 from turngate.core.toolset import Tool, Toolset
 from turngate.core.verdict import Outcome, Reason
 from turngate.dialects.base import Dialect
 from turngate.errors import TurngateError
-from turngate.offline.reply import REPLIES, End, ReplyError, encode, read_reply
+from turngate.offline.reply import FORMS, REPLIES, End, ReplyError, encode, read_reply
 from turngate.offline.report import Status
 from turngate.presets import PRESETS, preset_named
 
@@ -130,7 +131,12 @@ class Envelope:
     @property
     def media_type(self) -> str:
         """What the provider calls the reply."""
-        return next(each for each in self.dialect.framings if each.streamed is self.streamed).media_types[0]
+        return self.framing.media_types[0]
+
+    @property
+    def framing(self) -> Framing:
+        """How the reply is cut into frames."""
+        return FORMS[self.form]
 
 
 def read_envelope(dialect: Dialect, document: Mapping[str, Any]) -> Envelope:
@@ -142,6 +148,11 @@ def read_envelope(dialect: Dialect, document: Mapping[str, Any]) -> Envelope:
     if len(given) != 1:
         raise EnvelopeError(
             Code.INVALID_DOCUMENT, "$", f"the document needs exactly one of {_listed(REPLIES)}"
+        )
+    if FORMS[given[0]] not in dialect.framings:
+        known = _listed(form for form, framing in FORMS.items() if framing in dialect.framings)
+        raise EnvelopeError(
+            Code.INVALID_DOCUMENT, f"$.{given[0]}", f"{dialect.name} is not framed so; write {known}"
         )
     method = _text(document.get("method", "POST"), "$.method")
     path = _text(document.get("path", PATHS.get(dialect.name, "")), "$.path")

@@ -47,7 +47,7 @@ def judge_envelope(
         envelope.tools,
         envelope.pieces,
         policy=named or TurnPolicy(),
-        framing="sse" if envelope.streamed else "json",
+        framing=envelope.framing,
         complete=envelope.end is End.COMPLETE,
         cancelled=envelope.end is End.CANCELLED,
         pinned=envelope.pinned,

@@ -12,8 +12,21 @@ import enum
 import json
 from typing import Any
 
-REPLIES = ("chunks", "events", "parts", "lines", "body")
-"""Where a document of a dialect may carry its reply: data lines (two names), events named by their `type`, JSON lines, or one JSON body."""
+from turngate.core.event_stream import encode_message
+from turngate.core.framing import BODY, EVENT_STREAM, JSON_ARRAY, NDJSON, SSE, Framing
+
+FORMS: dict[str, Framing] = {
+    "chunks": SSE,
+    "parts": SSE,
+    "events": SSE,
+    "lines": NDJSON,
+    "messages": EVENT_STREAM,
+    "items": JSON_ARRAY,
+    "body": BODY,
+}
+"""Where a document of a dialect may carry its reply, and how that is framed. `events` are named by their `type`."""
+
+REPLIES = tuple(FORMS)
 
 MAX_REPEATS = 1_000_000
 """Bound of `__repeat__`, so that a small document stays a small job."""
@@ -54,11 +67,18 @@ def read_reply(form: str, content: Any) -> tuple[list[bytes], End]:
         end = next((_ENDS[word] for word in _ENDS if isinstance(entry, dict) and set(entry) == {word}), None)
         if end is not None:
             return pieces, end
-        pieces.append(_block(form, place, entry))
-        size += len(pieces[-1])
+        block = _block(form, place, entry)
+        if form == "items" and isinstance(entry, dict) and not _stands_for_bytes(entry):
+            block = (b",\r\n" if pieces else b"[") + block
+        pieces.append(block)
+        size += len(block)
         if size > MAX_REPLY_BYTES:
             raise ReplyError(place, f"the reply is longer than {MAX_REPLY_BYTES} bytes; repeat less")
     return pieces, End.COMPLETE
+
+
+def _stands_for_bytes(entry: dict[str, Any]) -> bool:
+    return any(key.startswith("__") for key in entry)
 
 
 def encode(value: Any) -> bytes:
@@ -80,6 +100,9 @@ def _block(form: str, place: int, entry: Any) -> bytes:
         return _base64(place, entry["__base64__"])
     if "__repeat__" in entry:
         return _repeated(form, place, entry)
+    if form == "messages" and "__bytes__" in entry:
+        inner = base64.b64encode(encode(entry["__bytes__"])).decode()
+        return _framed(form, encode({"bytes": inner}), "chunk")
     if set(entry) == {"event", "data"} and isinstance(entry["event"], str):
         return _framed(form, encode(entry["data"]), entry["event"])
     name = entry.get("type") if form == "events" else None
@@ -87,8 +110,14 @@ def _block(form: str, place: int, entry: Any) -> bytes:
 
 
 def _framed(form: str, data: bytes, name: str | None) -> bytes:
-    if form == "lines":
-        return data + b"\n"
+    match FORMS[form].name:
+        case "ndjson":
+            return data + b"\n"
+        case "event_stream":
+            name = name or ""
+            return encode_message(data, "exception" if name.endswith("Exception") else "event", name)
+        case "json_array":
+            return data
     named = name is not None and "\n" not in name and "\r" not in name
     line = f"event: {name}\n".encode(errors="surrogatepass") if named else b""
     return line + b"data: " + data + b"\n\n"
