@@ -7,6 +7,7 @@ RUN /opt/turngate/bin/pip install --require-hashes -r /build/deploy/requirements
 # The build tool alone is not in the lock: it makes the wheel and stays behind in this stage.
 COPY pyproject.toml README.md LICENSE /build/
 COPY src /build/src
+COPY fixtures /build/fixtures
 RUN /opt/turngate/bin/pip install --no-deps /build
 
 FROM python:3.13-slim-bookworm

@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 import json
+import tomllib
 from pathlib import Path
 
 import pytest
 
 from tests.conformance.kit import scenario, scenarios
-from turngate.conformance.scenario import Part, load_scenarios, read_scenario
-from turngate.conformance.surface import SURFACES
+from turngate.conformance.scenario import Part, fixture_folder, load_scenarios, read_scenario
 from turngate.core.verdict import Outcome
 from turngate.errors import ConfigError
 from turngate.offline.fixture import judge_envelope
 
 
 def test_every_dialect_has_a_sound_turn_a_broken_one_and_a_text() -> None:
-    for dialect in SURFACES:
+    for dialect in ("openai_chat", "anthropic_messages", "mistral_chat"):
         names = {name for name in scenarios() if name.startswith(f"{dialect}/")}
         assert f"{dialect}/text-only" in names
         outcomes = {scenario(name).expect.outcome for name in names}
@@ -109,3 +109,11 @@ def test_an_empty_folder_and_an_unknown_dialect_are_told(tmp_path: Path) -> None
         load_scenarios(tmp_path)
     with pytest.raises(ConfigError, match="no dialect 'morse'"):
         load_scenarios(dialects=["morse"])
+
+
+def test_a_wheel_has_the_fixtures_where_they_are_looked_for() -> None:
+    project = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text(encoding="utf-8"))
+    included = project["tool"]["hatch"]["build"]["targets"]["wheel"]["force-include"]
+
+    assert included == {"fixtures": "turngate/fixtures"}
+    assert fixture_folder() == Path(__file__).parents[2] / "fixtures"

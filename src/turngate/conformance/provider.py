@@ -48,9 +48,10 @@ class Provider:
         """The take is over."""
         self._takes.pop(take.token, None)
 
-    def choose(self, name: str) -> None:
+    def choose(self, name: str | None) -> None:
         """Play this to every request that names nothing."""
-        self.find(name)
+        if name is not None:
+            self.find(name)
         self._chosen = name
 
     def find(self, name: str) -> tuple[Scenario, Split]:

@@ -141,10 +141,12 @@ def _acts(envelope: Envelope, surface: Surface) -> Iterator[Act]:
         pinned=envelope.pinned,
         vocabulary=Vocabulary.FULL,
     )
+    framer = envelope.framing.framer(policy.limits.frame_bytes)
     silent: list[bytes] = []
     held: list[bytes] = []
     for place, frame in enumerate(envelope.pieces):
         actions = session.receive_data(frame, 0.0)
+        text = "".join(surface.text_of(each.data) for each in framer.receive_data(frame))
         decided = any(isinstance(action, Decide | Block | Finish) for action in actions)
         # After the terminal reason a grace may run, which a pause would let run out.
         if decided or session.turn.state is TurnState.FINISHED:
@@ -153,7 +155,7 @@ def _acts(envelope: Envelope, surface: Surface) -> Iterator[Act]:
             return
         if session.gate.state is not GateState.PASSING:
             held.append(frame)
-        elif text := _text(surface, frame):
+        elif text:
             yield Act(Part.TEXT, (*silent, frame), text)
             silent.clear()
         else:
@@ -167,12 +169,6 @@ def _unfinished(silent: Sequence[bytes], held: Sequence[bytes]) -> Iterator[Act]
         yield Act(Part.TEXT, tuple(silent))
     if held:
         yield Act(Part.HELD, tuple(held))
-
-
-def _text(surface: Surface, frame: bytes) -> str:
-    """The text of an SSE block or a line of JSON, as the fixtures write them."""
-    lines = [line.removeprefix(b"data:").strip() for line in frame.splitlines()]
-    return "".join(surface.text_of(line) for line in lines if line.startswith(b"{"))
 
 
 def fixture_folder() -> Path:
@@ -196,7 +192,7 @@ def load_scenarios(folder: Path | None = None, dialects: Iterable[str] = ()) -> 
         if (scenario := read_scenario(file)) is not None
     ]
     if not found:
-        raise ConfigError(f"{root} holds no fixture")
+        raise ConfigError(f"{root} holds no fixture of {', '.join(sorted(wanted))}")
     return tuple(found)
 
 

@@ -5,7 +5,7 @@ Everything else about a dialect is read by its own decoder.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,25 +14,19 @@ import msgspec
 EACH = "*"
 """Every entry of a list."""
 
+Fields = dict[str, Any]
+
 
 @dataclass(frozen=True, slots=True)
 class Surface:
     """One dialect from outside."""
 
-    prompt: str
-    """The request's field that holds the conversation."""
+    asking: Callable[[str], Fields]
+    """The fields of a request that says these words."""
     texts: Sequence[tuple[str, ...]]
-    """Where text stands in a frame's JSON, streamed or not."""
-    continuing: tuple[bytes, ...]
+    """Where text stands in a frame's JSON, streamed or not. `key=value` goes on only in an object that has it."""
+    continuing: tuple[bytes, ...] = ()
     """What stands only in a request that goes on after a turn, such as a tool's result; without white space."""
-    parts: bool = False
-    """Whether a message's content is a list of parts named `parts`, and not a text."""
-
-    def asking(self, words: str) -> dict[str, Any]:
-        """The fields of a request that says these words."""
-        message: dict[str, Any] = {"role": "user"}
-        message |= {"parts": [{"text": words}]} if self.parts else {"content": words}
-        return {self.prompt: [message]}
 
     def text_of(self, data: bytes | None) -> str:
         """The text in the JSON of one frame; nothing where it is none."""
@@ -45,19 +39,59 @@ class Surface:
         return "".join(text for path in self.texts for text in _at(value, path))
 
 
+def _messages(words: str) -> Fields:
+    return {"messages": [{"role": "user", "content": words}]}
+
+
+def _in_parts(words: str) -> Fields:
+    return {"messages": [{"role": "user", "content": [{"text": words}]}]}
+
+
 _CHAT = Surface(
-    "messages",
+    _messages,
     (("choices", EACH, "delta", "content"), ("choices", EACH, "message", "content")),
     (b'"role":"tool"',),
 )
 
 SURFACES: Mapping[str, Surface] = {
     "openai_chat": _CHAT,
-    "mistral_chat": _CHAT,
+    "openai_responses": Surface(
+        lambda words: {"input": [{"role": "user", "content": words}]},
+        (("type=response.output_text.delta", "delta"), ("output", EACH, "content", EACH, "text")),
+        (b'"function_call_output"',),
+    ),
+    "openai_completions": Surface(lambda words: {"prompt": words}, (("choices", EACH, "text"),)),
     "anthropic_messages": Surface(
-        "messages",
+        _messages,
         (("delta", "text"), ("content", EACH, "text")),
         (b'"type":"tool_result"', b'"previous_message_id"'),
+    ),
+    "mistral_chat": _CHAT,
+    "mistral_conversations": Surface(
+        lambda words: {"inputs": [{"role": "user", "content": words}]},
+        (("content",), ("outputs", EACH, "content")),
+        (b'"function.result"',),
+    ),
+    "gemini_generate": Surface(
+        lambda words: {"contents": [{"role": "user", "parts": [{"text": words}]}]},
+        (("candidates", EACH, "content", "parts", EACH, "text"),),
+        (b'"functionResponse"',),
+    ),
+    "bedrock_converse": Surface(
+        _in_parts,
+        (("delta", "text"), ("output", "message", "content", EACH, "text")),
+        (b'"toolResult"',),
+    ),
+    "cohere_chat": Surface(
+        _messages,
+        (("delta", "message", "content", "text"), ("message", "content", EACH, "text")),
+        (b'"role":"tool"',),
+    ),
+    "ollama_chat": Surface(_messages, (("message", "content"),), (b'"role":"tool"',)),
+    "dashscope_native": Surface(
+        lambda words: {"input": _messages(words)},
+        (("output", "choices", EACH, "message", "content"),),
+        (b'"role":"tool"',),
     ),
 }
 """By the dialect's name. The kit plays the fixtures of these dialects."""
@@ -71,4 +105,8 @@ def _at(value: Any, path: Sequence[str]) -> Iterator[str]:
         for entry in value if isinstance(value, list) else ():
             yield from _at(entry, path[1:])
     elif isinstance(value, dict):
-        yield from _at(value.get(path[0]), path[1:])
+        key, equals, wanted = path[0].partition("=")
+        if not equals:
+            yield from _at(value.get(key), path[1:])
+        elif value.get(key) == wanted:
+            yield from _at(value, path[1:])
