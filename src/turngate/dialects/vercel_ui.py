@@ -216,8 +216,8 @@ class UIDecoder:
             return [Prose(trailer=True)]
         if not isinstance(call_id, str):
             return [Defect(Code.INVALID_CALL_ID, "a part of a call without an id", kind)]
+        known = call_id in self._order
         key, path = (call_id,), f"calls[{self._order.setdefault(call_id, len(self._order))}]"
-        known = call_id in self._calls
         match kind:
             case "tool-input-start":
                 return self._open(key, call_id, path, part)
