@@ -56,7 +56,9 @@ def test_list_shows_a_line_per_turn(path: Path) -> None:
 
 def test_list_filters_and_pages(path: Path) -> None:
     assert RELEASED.turn_id not in run(path, "list", "--tenant", "globex").output
-    assert HOSTILE.turn_id not in run(path, "list", "--outcome", "released").output
+    released = run(path, "list", "--outcome", "released", "--reason", "valid").output
+    assert HOSTILE.turn_id not in released
+    assert RELEASED.turn_id in released
     assert HOSTILE.turn_id not in run(path, "list", "--before", HOSTILE.turn_id).output
     assert len(run(path, "list", "--limit", "1", "--json").output.splitlines()) == 1
 

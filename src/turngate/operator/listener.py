@@ -13,7 +13,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-import structlog
 import uvicorn
 
 from turngate.config import OperatorConfig
@@ -29,8 +28,6 @@ from turngate.proxy.front import FrontLimits, front_protocol
 LIMITS: Final = FrontLimits(
     max_header_bytes=16 * 1024, max_headers=64, max_target_bytes=8 * 1024, max_body_bytes=MAX_BODY
 )
-
-_log = structlog.get_logger("turngate")
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,8 +60,7 @@ async def open_plane(gate: Gate) -> AsyncIterator[Plane | None]:
             yield None
             return
         store = TokenStore(token_store_path(ledger))
-        if first_token(store, first_token_path(ledger)):
-            _log.info("operator_token_made", file=str(first_token_path(ledger)))
+        first_token(store, first_token_path(ledger))
         app = OperatorApi(control, Doorkeeper(config, store))
         async with _serving(config, app) as address:
             yield Plane(control, store, address)
