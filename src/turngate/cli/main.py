@@ -24,9 +24,13 @@ LAZY: dict[str, tuple[str, str]] = {
     ),
     "demo": ("turngate.cli.demo:demo", "Ask a bundled provider, directly and through the gate, and compare."),
     "explain": ("turngate.cli.explain:explain", "Explain how turngate decides."),
+    "latch": ("turngate.cli.operate:latch", "Stop something, see what is stopped, and lift it."),
     "ledger": ("turngate.cli.ledger:ledger", "Read, verify and export the ledger."),
     "redact": ("turngate.cli.redact:redact", "Make a fixture of a capture that says nothing that was said."),
     "replay": ("turngate.cli.replay:replay", "Reassemble recorded deltas, without a network."),
+    "status": ("turngate.cli.operate:status", "Show a running gate at a glance."),
+    "token": ("turngate.cli.token:token", "Make, list and revoke the tokens of those who watch and stop."),
+    "turns": ("turngate.cli.operate:turns", "List turns under way and over, or show one."),
     "validate": ("turngate.cli.validate:validate", "Judge recorded streams, without a network."),
 }
 """Commands that live in a module of their own, each with its line in the overview."""
@@ -154,8 +158,25 @@ def announce(config: Config) -> None:
             f"  {base}/{upstream.name}/  ->  {where}  (preset {upstream.preset}, {upstream.policy.mode})",
             err=True,
         )
+    for line in announce_operator(config):
+        click.echo(line, err=True)
     if default.is_demo:
         click.echo(TRY_IT.format(base=base), err=True)
+
+
+def announce_operator(config: Config) -> Iterable[str]:
+    """Where those who watch and stop find it, and the first of them a token."""
+    from turngate.ledger.location import sqlite_path  # noqa: PLC0415 -- keeps --help immediate
+    from turngate.operator.tokens import first_token_path  # noqa: PLC0415 -- likewise
+
+    operator = config.operator
+    if operator.is_off:
+        yield "  no operator's listener: nobody can stop a turn but by ending the process"
+        return
+    scheme = "" if operator.socket_path is not None else "http://" if operator.tls_cert is None else "https://"
+    file = first_token_path(sqlite_path(config.ledger.url))
+    token = f"token in {file}" if file.exists() else "`turngate token create NAME` makes a token"
+    yield f"  operators: {scheme}{operator.listen}, {token}"
 
 
 TRY_IT = """
@@ -201,6 +222,7 @@ def summary(config: Config) -> Iterable[str]:
     """What a configuration means, a line each."""
     yield f"listen {config.server.listen}, default upstream {config.server.default_upstream}"
     yield f"ledger {config.ledger.url}"
+    yield f"operator {config.operator.listen}"
     if config.ledger.release_without_record:
         yield "  turns are released even if they cannot be recorded"
     for upstream in config.upstreams.values():
