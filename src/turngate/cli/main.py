@@ -173,7 +173,9 @@ def announce_operator(config: Config) -> Iterable[str]:
     if operator.is_off:
         yield "  no operator's listener: nobody can stop a turn but by ending the process"
         return
-    scheme = "" if operator.socket_path is not None else "http://" if operator.tls_cert is None else "https://"
+    scheme = (
+        "" if operator.socket_path is not None else "http://" if operator.tls_cert is None else "https://"
+    )
     file = first_token_path(sqlite_path(config.ledger.url))
     token = f"token in {file}" if file.exists() else "`turngate token create NAME` makes a token"
     yield f"  operators: {scheme}{operator.listen}, {token}"
