@@ -92,7 +92,7 @@ def test_what_may_be_a_turn_is_refused_where_no_dialect_claims_it(
 ) -> None:
     async def main() -> None:
         async with gated(tmp_path, answering(UNJUDGED[what])) as world:
-            answer = await world.ask(request("/provider/v1/responses", b"{}"))
+            answer = await world.ask(request("/provider/v1/conversations/conv_1/items", b"{}"))
             assert (answer.status, answer.details()["codes"]) == (400, ["unsupported_event"])
             assert b"call_1" not in answer.body
             assert (world.gate.counters.passed, world.gate.counters.refused) == (0, 1)
@@ -107,7 +107,7 @@ def test_what_may_be_a_turn_passes_where_the_operator_says_so_and_is_counted(
     async def main() -> None:
         script = answering(UNJUDGED[what])
         async with gated(tmp_path, script, provider={"unjudged": "pass"}) as world:
-            answer = await world.ask(request("/provider/v1/responses", b"{}"))
+            answer = await world.ask(request("/provider/v1/conversations/conv_1/items", b"{}"))
             assert (answer.status, answer.clean) == (200, True)
             assert world.gate.counters.unjudged == 1
 
@@ -145,6 +145,7 @@ def test_paths_and_shapes() -> None:
     assert carries_no_turn("/v1/models")
     assert carries_no_turn("/v1/models/gpt:tune")
     assert not carries_no_turn("/v1/modelsx")
+    assert carries_no_turn("/v1/responses/resp_1/input_items")  # what the client sent itself
     assert not carries_no_turn("/v1/responses")
     assert has_turn_shape(b'{"type": "tool_use"}')
     assert not has_turn_shape(b'{"type": "text"}')

@@ -33,7 +33,7 @@ TURN_KEYS = (b"_call", b"tool_use", b"functioncall", b"tooluse", b"tool-call", b
 
 _NO_TURN = re.compile(
     r"/(models|embeddings|files|uploads|images|audio|moderations|batches|fine[-_]tuning|vector_stores|count_tokens"
-    r"|tokenize|detokenize|rerank|classifiers|ocr|organizations?|usage|health|version|skills)(/|:|$)"
+    r"|tokenize|detokenize|rerank|classifiers|ocr|organizations?|usage|health|version|skills|input_items)(/|:|$)"
 )
 
 
