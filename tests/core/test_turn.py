@@ -191,7 +191,8 @@ def test_a_call_that_the_provider_runs_was_never_held_for_its_answer() -> None:
 
 def test_a_further_copy_of_the_same_arguments_needs_no_further_room() -> None:
     turn = after(OPEN, policy=TurnPolicy(limits=Limits(argument_bytes=4)))
-    for event in (Fragment((0,), "four"), *[SlotCopied((0,), "four")] * 4):
+    events: list[Event] = [Fragment((0,), "four"), *[SlotCopied((0,), "four")] * 4]
+    for event in events:
         turn.apply(event, 1.0)
     assert not turn.overran
     assert turn.slots[(0,)].copies == ["four"]

@@ -26,6 +26,7 @@ from turngate.dialects.base import Dialect
 from turngate.dialects.openai_chat import OpenAIChat
 from turngate.ledger.entry import TurnStart
 from turngate.ledger.turn_id import new_turn_id
+from turngate.metrics import Metrics, State, TurnFigures
 from turngate.proxy import passthrough
 from turngate.proxy.front import front_of, request_target
 from turngate.proxy.headers import content_coding, media_type, request_headers, response_headers
@@ -62,6 +63,11 @@ class Gate:
     """The HTTP clients, by upstream name."""
     own: ASGIApp
     counters: PassCounters = field(default_factory=PassCounters)
+    metrics: Metrics = field(init=False)
+
+    def __post_init__(self) -> None:
+        """Have what the gate counts read when it is scraped."""
+        self.metrics = Metrics(self._state)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request."""
@@ -155,6 +161,7 @@ class Gate:
             if response is not None:
                 response.close()
             if turn is not None:
+                self._count(turn, reply)
                 log_turn(turn)
 
     def _register(
@@ -166,6 +173,25 @@ class Gate:
             self.judging.live[turn_id] = under_way
         else:
             self.judging.unjudged[turn_id] = under_way
+
+    def _count(self, turn: TurnRelay, reply: Reply) -> None:
+        if (counted := figures(turn, reply)) is not None:
+            self.metrics.turn_over(counted)
+        if turn.stopped_at is not None and turn.stopped is not None and turn.stopped.latch is not None:
+            self.metrics.stopped(asyncio.get_running_loop().time() - turn.stopped_at)
+
+    def _state(self) -> State:
+        judging, passes, lost = self.judging, self.counters, self.judging.ledger.counters
+        return State(
+            live=len(judging.live),
+            held_bytes=judging.budget.used,
+            passed=passes.passed,
+            unjudged=passes.unjudged,
+            refused=passes.refused,
+            ledger_dropped=lost.dropped,
+            ledger_failed=lost.failed,
+            ledger_refused=lost.refused,
+        )
 
     async def _answer(
         self, response: UpstreamResponse, reply: Reply, route: Route, turn: TurnRelay | None, turn_id: str
@@ -371,6 +397,27 @@ def _start(turn_id: str, scope: Scope, route: Route, dialect: Dialect | None) ->
         streamed=False,
         started_at=time.time(),
         mode=upstream.policy.mode,
+    )
+
+
+def figures(turn: TurnRelay, reply: Reply) -> TurnFigures | None:
+    """What is counted of a turn; None if it never had its verdict."""
+    session = turn.session
+    if session is None or session.verdict is None:
+        return None
+    tally, began = session.tally, turn.began_at
+    held, decided = tally.held_at, tally.decided_at
+    delivered = reply.first_at
+    return TurnFigures(
+        upstream=turn.start.upstream,
+        dialect=turn.start.dialect,
+        mode=turn.start.mode,
+        outcome=session.verdict.outcome,
+        reason=session.verdict.reason,
+        codes=session.verdict.codes,
+        first_upstream_s=None if tally.first_at is None else tally.first_at - began,
+        first_delivered_s=None if delivered is None else delivered - began,
+        held_s=None if held is None or decided is None else decided - held,
     )
 
 

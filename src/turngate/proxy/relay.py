@@ -150,7 +150,10 @@ class TurnRelay:
             fetched=self._tools.replayed,
         )
         self._loop = asyncio.get_running_loop()
-        self._clock = Clock.now(self._loop.time())
+        self.began_at = self._loop.time()
+        self.stopped_at: float | None = None
+        """When an operator's latch stopped it. Both in the loop's seconds."""
+        self._clock = Clock.now(self.began_at)
         self._response: UpstreamResponse | None = None
         self._reply: Reply | None = None
         self._revoked = False
@@ -188,6 +191,7 @@ class TurnRelay:
     def stop(self, stop: Stop) -> None:
         """End the turn at once: an operator, a shutdown."""
         self.stopped = stop = self.stopped or stop
+        self.stopped_at = self._loop.time() if self.stopped_at is None else self.stopped_at
         if self._reply is None or self.session is None:
             if self.task is not None:
                 self.task.cancel()

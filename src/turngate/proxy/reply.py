@@ -7,6 +7,7 @@ out, and one end: clean, or an abort where the upstream was cut, because a clean
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable, MutableMapping
 from typing import Any
 
@@ -27,6 +28,7 @@ class Reply:
         "bytes_out",
         "dropped",
         "ended",
+        "first_at",
         "started",
     )
 
@@ -41,6 +43,8 @@ class Reply:
         self.dropped = False
         """Whether the connection was dropped under bytes that the client was still to take."""
         self.bytes_out = 0
+        self.first_at: float | None = None
+        """When the first bytes of the body went out, in the loop's seconds."""
         self._unsent = False
 
     def prepare(self, status: int, headers: Headers) -> None:
@@ -59,7 +63,7 @@ class Reply:
         """Send bytes; waits while the client reads too slowly."""
         if not self.started:
             await self.start()
-        self.bytes_out += len(data)
+        self._count(len(data))
         await self._send({"type": "http.response.body", "body": data, "more_body": True})
 
     def write_now(self, data: bytes) -> bool:
@@ -76,9 +80,14 @@ class Reply:
         if not self.started:
             await self.start()
         self.ended = self._unsent = True
-        self.bytes_out += len(data)
+        self._count(len(data))
         await self._send({"type": "http.response.body", "body": data, "more_body": False})
         self._unsent = False
+
+    def _count(self, size: int) -> None:
+        if self.first_at is None and size:
+            self.first_at = asyncio.get_running_loop().time()
+        self.bytes_out += size
 
     async def whole(self, status: int, headers: Headers, body: bytes) -> None:
         """Send one complete reply of our own, in place of whatever was prepared."""

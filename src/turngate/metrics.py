@@ -1,0 +1,155 @@
+"""What Prometheus scrapes: turns, findings, times and what is held. No label comes from a request or a reply.
+
+Labels are words of ours (outcome, reason, code, dialect) and the names of upstreams, which the configuration gives. Times are in
+seconds. Whatever the gate counts anyway is read when it is scraped, so that nothing is counted twice.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Final
+
+from prometheus_client import CollectorRegistry, Counter, Histogram, generate_latest
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
+from prometheus_client.registry import Collector
+
+from turngate.core.finding import Code
+from turngate.core.policy import Mode
+from turngate.core.verdict import Outcome, Reason
+
+CONTENT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
+
+_FIRST_BYTE: Final = (0.05, 0.1, 0.25, 0.5, 1, 2, 4, 8, 15, 30, 60)
+_HOLD: Final = (0.005, 0.02, 0.05, 0.1, 0.25, 0.5, 1, 2, 5, 10, 30, 60, 300)
+_SHORT: Final = (0.0005, 0.001, 0.002, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 5)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TurnFigures:
+    """One turn that is over. Times are seconds since the request was read; None where it did not come to that."""
+
+    upstream: str
+    dialect: str
+    mode: Mode
+    outcome: Outcome
+    reason: Reason
+    codes: tuple[Code, ...]
+    first_upstream_s: float | None
+    first_delivered_s: float | None
+    held_s: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class State:
+    """What the gate holds and has counted at this moment."""
+
+    live: int
+    held_bytes: int
+    passed: int
+    unjudged: int
+    refused: int
+    ledger_dropped: int
+    ledger_failed: int
+    ledger_refused: int
+
+
+class Metrics:
+    """The figures of one process. Safe to call from the ledger's thread too."""
+
+    def __init__(self, state: Callable[[], State]) -> None:
+        self.registry = registry = CollectorRegistry(auto_describe=True)
+        self._turns = Counter(
+            "turngate_turns",
+            "Turns that are over.",
+            ["upstream", "dialect", "mode", "outcome", "reason"],
+            registry=registry,
+        )
+        self._findings = Counter(
+            "turngate_findings", "Turns in which a code was found.", ["code"], registry=registry
+        )
+        self._held = Histogram(
+            "turngate_hold_seconds",
+            "From the first held frame to the verdict.",
+            ["outcome"],
+            buckets=_HOLD,
+            registry=registry,
+        )
+        self._first_upstream = Histogram(
+            "turngate_upstream_first_byte_seconds",
+            "From the request to the first byte of the provider's reply.",
+            ["upstream"],
+            buckets=_FIRST_BYTE,
+            registry=registry,
+        )
+        self._first_delivered = Histogram(
+            "turngate_client_first_byte_seconds",
+            "From the request to the first byte that the client was sent.",
+            ["upstream"],
+            buckets=_FIRST_BYTE,
+            registry=registry,
+        )
+        self._commits = Histogram(
+            "turngate_ledger_commit_seconds",
+            "Writing one transaction to the ledger, to the disk.",
+            buckets=_SHORT,
+            registry=registry,
+        )
+        self._propagation = Histogram(
+            "turngate_latch_propagation_seconds",
+            "From an operator's stop to the end of a turn under way.",
+            buckets=_SHORT,
+            registry=registry,
+        )
+        registry.register(_StateCollector(state))
+
+    def turn_over(self, turn: TurnFigures) -> None:
+        """Count one turn."""
+        self._turns.labels(turn.upstream, turn.dialect, turn.mode, turn.outcome, turn.reason).inc()
+        for code in turn.codes:
+            self._findings.labels(code).inc()
+        if turn.held_s is not None:
+            self._held.labels(turn.outcome).observe(turn.held_s)
+        if turn.first_upstream_s is not None:
+            self._first_upstream.labels(turn.upstream).observe(turn.first_upstream_s)
+        if turn.first_delivered_s is not None:
+            self._first_delivered.labels(turn.upstream).observe(turn.first_delivered_s)
+
+    def committed(self, seconds: float) -> None:
+        """Note how long a transaction of the ledger took."""
+        self._commits.observe(seconds)
+
+    def stopped(self, seconds: float) -> None:
+        """Note how long an operator's stop took to end a turn."""
+        self._propagation.observe(seconds)
+
+    def exposition(self) -> bytes:
+        """Everything, in Prometheus' text format."""
+        return generate_latest(self.registry)
+
+
+class _StateCollector(Collector):
+    """Reads what the gate counts by itself."""
+
+    def __init__(self, state: Callable[[], State]) -> None:
+        self._state = state
+
+    def collect(self) -> Iterable[GaugeMetricFamily | CounterMetricFamily]:
+        """The figures of this moment."""
+        now = self._state()
+        yield GaugeMetricFamily("turngate_live_turns", "Judged requests under way.", value=now.live)
+        yield GaugeMetricFamily("turngate_held_bytes", "Bytes held by all turns together.", value=now.held_bytes)
+        replies = CounterMetricFamily(
+            "turngate_unclaimed_replies", "Replies on paths that no dialect claims.", labels=["what"]
+        )
+        replies.add_metric(["passed"], now.passed)
+        replies.add_metric(["unjudged"], now.unjudged)
+        replies.add_metric(["refused"], now.refused)
+        yield replies
+        entries = CounterMetricFamily(
+            "turngate_ledger_lost", "Entries that nobody waited for and that were not kept.", labels=["why"]
+        )
+        entries.add_metric(["dropped"], now.ledger_dropped)
+        entries.add_metric(["failed"], now.ledger_failed)
+        entries.add_metric(["refused"], now.ledger_refused)
+        yield entries
