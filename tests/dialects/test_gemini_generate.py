@@ -229,7 +229,7 @@ BLOCKED: dict[str, tuple[list[Any], set[str], str]] = {
     ),
     "a number that is none": (
         [compact(CALL).replace(b'"/"', b"NaN"), STOP],
-        {"invalid_event", "invalid_arguments_delta"},
+        {"invalid_event", "invalid_arguments_delta", "invalid_arguments_json"},
         "invalid",
     ),
     "an unknown kind of part": ([response({"shellCall": {"cmd": "x"}}), STOP], {"unsupported_event"}, "invalid"),

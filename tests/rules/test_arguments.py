@@ -9,7 +9,7 @@ from turngate.core.event import CallKind, RunsOn
 from turngate.core.finding import Code
 from turngate.core.policy import Limits
 from turngate.core.slot import Slot
-from turngate.core.toolset import Tool, Toolset
+from turngate.core.toolset import SchemaDialect, Tool, Toolset
 from turngate.rules.arguments import ArgumentJudge
 
 CITY = {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]}
@@ -80,6 +80,16 @@ def test_a_pinned_schema_wins_and_a_declaration_that_differs_is_drift() -> None:
     }
     assert judged("city", '{"city": "x"}', pinned={"city": dict(reversed(CITY.items()))})[0] == set()
     assert judged("undeclared", "{}", pinned={"undeclared": ANY})[0] == set()
+
+
+def test_googles_spelling_of_the_pinned_schema_is_no_drift() -> None:
+    google = {"type": "OBJECT", "properties": {"n": {"type": "INTEGER", "nullable": True}}}
+    pin = {"type": "object", "properties": {"n": {"type": ["integer", "null"]}}}
+    tools = Toolset({"n": Tool("n", schema=google, dialect=SchemaDialect.OPENAPI)})
+    assert judged("n", '{"n": null}', toolset=tools, pinned={"n": pin})[0] == set()
+    assert judged("n", '{"n": 1}', toolset=tools, pinned={"n": {"type": "object"}})[0] == {Code.SCHEMA_DRIFT}
+    unreadable = Toolset({"n": Tool("n", schema={"const": 1}, dialect=SchemaDialect.OPENAPI)})
+    assert judged("n", '{"n": 1}', toolset=unreadable, pinned={"n": pin})[0] == {Code.SCHEMA_DRIFT}
 
 
 def test_a_tool_declared_twice_differently_is_judged_by_neither() -> None:

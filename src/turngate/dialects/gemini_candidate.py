@@ -8,6 +8,7 @@ it is the last, because only the agent can answer the call: whatever follows is 
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -245,6 +246,7 @@ def _whole(key: SlotKey, path: str, call: Mapping[str, Any], raw: RawCall | None
         if text is None:
             message = "arguments whose exact text cannot be told"
             events.append(Defect(Code.INVALID_ARGUMENTS_DELTA, message, path))
-        else:
-            events.append(Fragment(key, text))
+            # Judged all the same, as who reads them carelessly has them: so the findings say what is wrong.
+            text = json.dumps(call["args"], ensure_ascii=False)
+        events.append(Fragment(key, text))
     return [*events, SlotClosed(key, "functionCall")]

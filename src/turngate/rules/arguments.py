@@ -14,6 +14,7 @@ from turngate.core.policy import Limits
 from turngate.core.slot import Slot
 from turngate.core.toolset import Tool, Toolset
 from turngate.schema import SchemaCache, SchemaDialect, ToolSchema, Vocabulary, schema_digest
+from turngate.schema.openapi import to_json_schema
 
 _SCHEMAS = SchemaCache()
 
@@ -54,11 +55,7 @@ class ArgumentJudge:
         if name in self.pinned:
             kind = slot.kind if slot.kind is CallKind.BUILTIN else CallKind.FUNCTION
             pin = Tool(name, kind, schema=self.pinned[name])
-            if (
-                declared is not None
-                and declared.kind is not CallKind.BUILTIN
-                and schema_digest(declared.schema) != schema_digest(pin.schema)
-            ):
+            if declared is not None and declared.kind is not CallKind.BUILTIN and not _alike(declared, pin):
                 message = f"{slot.path}: the request declares this tool otherwise than its pinned schema"
                 findings.append(Finding(Code.SCHEMA_DRIFT, message, slot.path))
             return pin
@@ -101,6 +98,14 @@ class ArgumentJudge:
         broken = schema.check(arguments)
         findings += _at(slot, broken)
         return CallCheck(parse, SchemaResult.INVALID if broken else SchemaResult.VALID, schema.digest)
+
+
+def _alike(declared: Tool, pin: Tool) -> bool:
+    """Whether a declaration says what the pin says: the pin is JSON Schema, a declaration may be Google's spelling of it."""
+    if schema_digest(declared.schema) == schema_digest(pin.schema):
+        return True
+    mapped = to_json_schema(declared.schema) if declared.dialect.value == SchemaDialect.OPENAPI.value else ()
+    return isinstance(mapped, dict) and schema_digest(mapped) == schema_digest(pin.schema)
 
 
 _FAULT_CODES = {
