@@ -70,7 +70,9 @@ class Operator:
         finally:
             writer.transport.abort()
         headers = {name.lower(): value for name, value in answer.headers}
-        return Told(answer.status, headers, json.loads(answer.body) if answer.body else None)
+        is_json = headers.get("content-type", "").startswith("application/json")
+        body = json.loads(answer.body) if answer.body and is_json else answer.body.decode() or None
+        return Told(answer.status, headers, body)
 
     async def get(self, path: str) -> Any:
         told = await self.ask("GET", path)

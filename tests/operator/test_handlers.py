@@ -233,3 +233,42 @@ def test_the_status_can_be_read_when_the_ledgers_file_cannot(run: Run, tmp_path:
             assert (await stage.operator.ask("GET", "/latches")).status == 200
 
     run(main())
+
+
+def test_the_metrics_count_the_turns_that_were_and_nothing_of_what_was_said(run: Run, tmp_path: Path) -> None:
+    async def script(peer: Peer) -> None:
+        for turn in (TOOL_TURN, BAD_TURN, TEXT_TURN):
+            await peer.answer(streamed(turn))
+        await peer.hold()
+
+    async def main() -> None:
+        async with operated(tmp_path, script) as stage:
+            async with stage.world.connect() as client:
+                for _ in range(3):
+                    await client.ask(request())
+            await stage.world.turns(3)
+            told = await stage.operator.ask("GET", "/metrics")
+            assert told.headers["content-type"].startswith("text/plain")
+            lines = dict(line.rsplit(" ", 1) for line in told.body.splitlines() if line[0] != "#")
+            outcomes = {
+                outcome: sum(
+                    float(value)
+                    for series, value in lines.items()
+                    if f'outcome="{outcome}"' in series and "turns_total" in series
+                )
+                for outcome in ("released", "blocked", "passed")
+            }
+            assert outcomes == {"released": 1, "blocked": 1, "passed": 1}
+            assert float(lines['turngate_hold_seconds_count{outcome="released"}']) == 1
+            assert (
+                sum(
+                    float(value)
+                    for series, value in lines.items()
+                    if "client_first_byte_seconds_count" in series
+                )
+                == 3
+            )
+            assert float(lines["turngate_ledger_commit_seconds_count"]) > 0
+            assert not any(word in told.body for word in ("weather", "call_", "chatcmpl"))
+
+    run(main())
