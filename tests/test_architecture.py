@@ -35,6 +35,7 @@ ALLOWED = {
     "rules": {*STDLIB_IN_CORE, "turngate.core", "turngate.errors", "turngate.rules", "turngate.schema"},
     "dialects": {
         *STDLIB_IN_CORE,
+        "importlib",
         "urllib",
         "msgspec",
         "turngate.core",

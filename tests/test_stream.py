@@ -262,18 +262,49 @@ def test_no_text_is_lost_and_no_call_has_the_text_of_two_identities() -> None:
             assert (None, None) not in evidence or len(evidence) == 1
 
 
-SERVERS = ("starlette", "uvicorn", "httpx2", "apsw", "structlog", "httptools", "uvloop", "asyncio")
+SERVERS = (
+    "apsw",
+    "asyncio",
+    "httptools",
+    "httpx2",
+    "jsonschema_rs",
+    "prometheus_client",
+    "socketserver",
+    "ssl",
+    "starlette",
+    "structlog",
+    "uvicorn",
+    "uvloop",
+)
+OURS = ("cli", "config", "demo", "ledger", "log", "offline", "operator", "proxy", "transport")
 
 
-def test_the_library_needs_and_loads_no_server() -> None:
+@pytest.mark.parametrize("module", ["turngate", "turngate.stream", "turngate.judging", "turngate.adapters"])
+def test_importing_the_library_loads_no_server_and_no_engine(module: str) -> None:
+    program = f"import sys, {module}; print(*sys.modules)"
+    ran = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    loaded = set(ran.stdout.split())
+    assert module in loaded
+    assert loaded & {*SERVERS, *(f"turngate.{name}" for name in OURS)} == set()
+    # One dialect is loaded by whoever names it, and the schema engine with the first schema.
+    assert not any(
+        name.startswith("turngate.dialects.") and name != "turngate.dialects.base" for name in loaded
+    )
+
+
+def test_the_library_works_where_no_server_is_installed() -> None:
     program = f"""
 import sys
-for name in {SERVERS}:
+for name in {[name for name in SERVERS if name != "jsonschema_rs"]}:
     sys.modules[name] = None
 import turngate
 for name in turngate.__all__:
     getattr(turngate, name)
-assert turngate.judge({{}}, b"", dialect="openai_chat").outcome == "passed"
+request = {{"tools": [{{"type": "function", "function": {{"name": "ls", "parameters": {{"type": "object"}}}}}}]}}
+assert turngate.judge(request, b"", dialect="openai_chat").outcome == "passed"
+call = '{{"index":0,"id":"c","function":{{"name":"ls","arguments":"{{}}"}}}}'
+chunk = '{{"choices":[{{"index":0,"delta":{{"tool_calls":[%s]}},"finish_reason":"tool_calls"}}]}}' % call
+assert turngate.judge(request, f"data: {{chunk}}\\n\\ndata: [DONE]\\n\\n".encode(), dialect="openai_chat").executable
 """
     ran = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
     assert (ran.returncode, ran.stderr) == (0, "")

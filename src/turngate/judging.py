@@ -16,6 +16,7 @@ from typing import Any, Literal
 
 import msgspec
 
+from turngate import dialects
 from turngate.core.action import Action, Decide
 from turngate.core.event import CallKind
 from turngate.core.finding import Code, Finding
@@ -26,7 +27,6 @@ from turngate.core.session import Session
 from turngate.core.slot import Slot
 from turngate.core.toolset import Toolset
 from turngate.core.verdict import Outcome, Reason, Verdict
-from turngate.dialects import DIALECTS, dialect_named
 from turngate.dialects.base import Dialect
 from turngate.errors import ConfigError
 from turngate.presets import PRESETS, preset_named
@@ -125,9 +125,9 @@ def judge(
 
 def find_dialect(name: str) -> Dialect:
     """The dialect of that name."""
-    found = dialect_named(name)
+    found = dialects.dialect_named(name)
     if found is None:
-        known = ", ".join(dialect.name for dialect in DIALECTS)
+        known = ", ".join(dialect.name for dialect in dialects.DIALECTS)
         raise ConfigError(f"there is no dialect {name!r}; there are {known}")
     return found
 

@@ -189,4 +189,4 @@ def test_a_path_and_a_family_choose_the_dialect(path: str, family: str | None) -
 
 
 def test_every_dialect_is_found_by_its_name() -> None:
-    assert [dialect_named(dialect.name) for dialect in DIALECTS] == list(DIALECTS)
+    assert [type(dialect_named(dialect.name)) for dialect in DIALECTS] == [type(each) for each in DIALECTS]

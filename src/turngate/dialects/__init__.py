@@ -1,60 +1,36 @@
-"""Dialects: one wire format a file. See `turngate.dialects.base` for what one is."""
+"""Dialects: one wire format a file. See `turngate.dialects.base` for what one is.
+
+A library that judges one format loads one: `dialect_named` imports the module of that name and no other, and the registry of all
+of them is loaded when it is first asked for.
+"""
 
 from __future__ import annotations
 
-from turngate.dialects.ag_ui import AgUi
-from turngate.dialects.anthropic_messages import AnthropicMessages
+import importlib
+from functools import cache
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, Any
+
 from turngate.dialects.base import Dialect
-from turngate.dialects.bedrock_converse import BedrockConverse
-from turngate.dialects.bedrock_invoke import BedrockInvoke
-from turngate.dialects.cohere_chat import CohereChat
-from turngate.dialects.dashscope_native import DashScopeNative
-from turngate.dialects.gemini_generate import GeminiGenerate
-from turngate.dialects.mistral_chat import MistralChat
-from turngate.dialects.mistral_conversations import MistralConversations
-from turngate.dialects.ollama_chat import OllamaChat
-from turngate.dialects.openai_chat import OpenAIChat
-from turngate.dialects.openai_completions import OpenAICompletions
-from turngate.dialects.openai_responses import OpenAIResponses
-from turngate.dialects.vercel_ui import VercelUI
 
-DIALECTS: tuple[Dialect, ...] = (
-    OpenAIChat(),
-    AnthropicMessages(),
-    MistralChat(),
-    OpenAIResponses(),
-    OpenAICompletions(),
-    OllamaChat(),
-    CohereChat(),
-    BedrockConverse(),
-    BedrockInvoke(),
-    DashScopeNative(),
-    MistralConversations(),
-    GeminiGenerate(),
-    VercelUI(),
-    AgUi(),
-)
-"""Every dialect, in the order in which they are asked whether they claim a request."""
+if TYPE_CHECKING:
+    from turngate.dialects.registry import DIALECTS, dialect_for
 
-_ON_ANY_PATH = ("vercel", "ag")
-"""Families between an application and its front end. Their paths are the application's own, so only the upstream tells."""
+__all__ = ["DIALECTS", "Dialect", "dialect_for", "dialect_named"]
 
 
+@cache
 def dialect_named(name: str) -> Dialect | None:
-    """The dialect of that name."""
-    return next((dialect for dialect in DIALECTS if dialect.name == name), None)
+    """The dialect of that name: the class of that name in the module of that name."""
+    if not name.isidentifier() or find_spec(f"{__name__}.{name}") is None:
+        return None
+    module = importlib.import_module(f"{__name__}.{name}")
+    classes = (value for value in vars(module).values() if isinstance(value, type))
+    return next((each() for each in classes if getattr(each, "name", None) == name), None)
 
 
-def dialect_for(method: str, path: str, family: str | None = None) -> Dialect | None:
-    """The dialect that claims a request to this path.
-
-    Two formats may share a path; then the upstream's `family` decides, the first word of a dialect's name (`mistral`).
-    """
-    claiming = [dialect for dialect in DIALECTS if dialect.claims(method, path)]
-    of_family = [dialect for dialect in claiming if _family(dialect) == family]
-    of_others = [dialect for dialect in claiming if _family(dialect) not in _ON_ANY_PATH]
-    return next(iter(of_family or of_others), None)
-
-
-def _family(dialect: Dialect) -> str:
-    return dialect.name.partition("_")[0]
+def __getattr__(name: str) -> Any:
+    """Load the registry with whoever asks for it."""
+    if name not in ("DIALECTS", "dialect_for"):
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(importlib.import_module(f"{__name__}.registry"), name)

@@ -34,6 +34,7 @@ from turngate.proxy.passthrough import PassCounters
 from turngate.proxy.relay import Judging, Stop, TurnRelay, UnjudgedRequest
 from turngate.proxy.reply import Reply
 from turngate.proxy.route import Route, find_route
+from turngate.schema import full as _full  # noqa: F401 -- loaded now, so that no turn waits for it
 from turngate.transport import RequestHead, Upstream, UpstreamError, UpstreamResponse
 
 Scope = MutableMapping[str, Any]

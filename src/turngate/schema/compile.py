@@ -2,6 +2,9 @@
 
 Compiling fails closed: the outcome is a `ToolSchema`, or findings that say why the schema cannot be relied on. A tool
 whose schema did not compile has no judge, so its calls cannot be released.
+
+The engines are loaded with the first schema, since an application that imports the library may meet none; the proxy loads them
+when it starts.
 """
 
 from __future__ import annotations
@@ -17,9 +20,6 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 from turngate.core.finding import Code, Finding
-from turngate.schema import conservative
-from turngate.schema.full import FullSchema, compile_full
-from turngate.schema.openapi import to_json_schema
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -84,6 +84,9 @@ def compile_schema(
 def _compile(
     schema: JsonValue, dialect: SchemaDialect, vocabulary: Vocabulary, digest: str
 ) -> ToolSchema | tuple[Finding, ...]:
+    from turngate.schema.full import FullSchema, compile_full  # noqa: PLC0415 -- costs as much as all the rest
+    from turngate.schema.openapi import to_json_schema  # noqa: PLC0415 -- likewise
+
     if dialect is SchemaDialect.OPENAPI:
         mapped = to_json_schema(schema)
         if isinstance(mapped, tuple):
@@ -100,6 +103,8 @@ def _compile(
 def _conservative_judge(
     schema: JsonValue,
 ) -> Callable[[JsonValue], tuple[Finding, ...]] | tuple[Finding, ...]:
+    from turngate.schema import conservative  # noqa: PLC0415 -- as the other engine
+
     def judge(arguments: JsonValue) -> tuple[Finding, ...]:
         return tuple(islice(conservative.instance_findings(schema, arguments), MAX_REPORTED))
 
