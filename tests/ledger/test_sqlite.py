@@ -467,8 +467,8 @@ async def test_a_release_given_up_while_still_queued_is_never_written_as_release
     entry = released()
     async with running(path, timeout_s=0.2) as ledger:
         hooked(ledger).set_commit_hook(lambda: not let_go.wait(30))
-        ledger.submit(passed())  # keeps the writer busy
-        await asyncio.sleep(0.1)
+        ledger.submit(passed())
+        await taken(ledger)  # the writer is busy with it
         with pytest.raises(LedgerUnavailableError):
             await ledger.release(entry)
         let_go.set()
@@ -478,6 +478,12 @@ async def test_a_release_given_up_while_still_queued_is_never_written_as_release
         (entry.turn_id,),
     )
     assert payloads == [("withdrawn", "blocked")]
+
+
+async def taken(ledger: SQLiteLedger) -> None:
+    """Wait until the writer has taken what is queued."""
+    while len(ledger._queue):  # noqa: ASYNC110 -- the queue is the writer thread's; it has no event to wait for
+        await asyncio.sleep(0.01)
 
 
 async def when_free(change: Callable[[], object]) -> None:
@@ -496,8 +502,7 @@ async def test_what_nobody_waits_for_is_dropped_and_counted_when_the_queue_is_fu
     async with running(path, queue_limit=10) as ledger:
         hooked(ledger).set_commit_hook(lambda: not let_go.wait(30))
         ledger.submit(passed())
-        while len(ledger._queue):  # noqa: ASYNC110 -- the queue is the writer thread's; it has no event to wait for
-            await asyncio.sleep(0.01)
+        await taken(ledger)
         for _ in range(25):
             ledger.submit(passed())
         assert ledger.counters.dropped == 15
@@ -612,3 +617,27 @@ async def test_an_argument_value_is_in_none_of_the_files_and_can_still_be_tested
     with LedgerReader(path) as reader:
         assert reader.matches(start.turn_id, 0, "0", canary)
         assert not reader.matches(start.turn_id, 0, "0", canary + b" ")
+
+
+async def test_a_turn_that_a_latch_ended_and_nobody_recorded_is_told_of_as_stopped(path: Path) -> None:
+    """The client is told before the row is written; a crash between the two does not make it a restart's doing."""
+    stopped, other = started(), started()
+    latch = latched(LatchKind.STOP_TENANT, tenant="acme", turns=(stopped.turn_id,))
+    async with running(path) as ledger:
+        ledger.hold(stopped)
+        ledger.hold(other)
+        await ledger.latch(latch)
+    async with running(path):
+        pass
+    found = stored(path, stopped.turn_id)
+    assert found is not None
+    assert (found.outcome, found.reason, found.latch) == (
+        Outcome.BLOCKED,
+        Reason.STOPPED_BY_OPERATOR,
+        latch.id,
+    )
+    assert found.codes == (Code.TENANT_STOPPED,)
+    found = stored(path, other.turn_id)
+    assert found is not None
+    assert (found.outcome, found.reason) == (Outcome.CANCELLED, Reason.RESTART)
+    assert sound(path)

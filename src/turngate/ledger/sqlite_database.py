@@ -24,7 +24,7 @@ from turngate.errors import LedgerCorruptError, LedgerError, LedgerUnavailableEr
 from turngate.ledger.audit import Latched
 from turngate.ledger.chain import GENESIS, Link, link_hash
 from turngate.ledger.digest import create_key, key_id, load_key
-from turngate.ledger.entry import Delivery, canonical, turn_from
+from turngate.ledger.entry import Delivery, TurnEntry, canonical, turn_from
 from turngate.ledger.latch import CODES, Latch, LatchKind
 from turngate.ledger.location import key_path, lock_path
 from turngate.ledger.statements import load_statements
@@ -243,12 +243,24 @@ class SQLiteDatabase:
         with self.connection:
             self._append("opened", canonical(opened))
             for turn in unfinished:
-                ended = dataclasses.replace(
-                    turn, outcome=Outcome.CANCELLED, reason=Reason.RESTART, decided_at=now
-                )
-                self._append("decided", canonical(ended))
+                self._append("decided", canonical(self._ended(turn, now)))
             for turn_id in unconfirmed:
                 self._append("delivery", canonical(DeliveryNote(turn_id, Delivery.UNKNOWN, now)))
+
+    def _ended(self, turn: TurnEntry, now: float) -> TurnEntry:
+        """How a turn ended that was never decided: by the operator whose latch names it, else by the restart."""
+        ender = self.connection.execute(STATEMENTS["find_ender"], {"turn_id": turn.turn_id}).fetchone()
+        if ender is None:
+            return dataclasses.replace(turn, outcome=Outcome.CANCELLED, reason=Reason.RESTART, decided_at=now)
+        latch, kind = ender
+        return dataclasses.replace(
+            turn,
+            outcome=Outcome.BLOCKED,
+            reason=Reason.STOPPED_BY_OPERATOR,
+            codes=(CODES[LatchKind(kind)],),
+            latch=latch,
+            decided_at=now,
+        )
 
     def _column(self, statement: str) -> list[Any]:
         return [row[0] for row in self.connection.execute(STATEMENTS[statement])]

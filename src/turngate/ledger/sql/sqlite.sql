@@ -254,6 +254,10 @@ WHERE turns.response_id = :payload ->> 'response_id'
         END
 LIMIT 1;
 
+-- name: find_ender
+-- The latch that ended a turn when it was created.
+SELECT id, kind FROM latches WHERE EXISTS (SELECT 1 FROM json_each(latches.turns) WHERE value = :turn_id) LIMIT 1;
+
 -- name: list_latches
 -- Latches, newest first, by page; with `:standing` only those in force.
 SELECT CAST(json_object('id', id, 'kind', kind, 'turn_id', turn_id, 'response_id', response_id, 'tool', tool,
