@@ -18,8 +18,6 @@ from turngate.core.finding import Code
 from turngate.core.policy import Mode
 from turngate.core.verdict import Outcome, Reason
 
-CONTENT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
-
 _FIRST_BYTE: Final = (0.05, 0.1, 0.25, 0.5, 1, 2, 4, 8, 15, 30, 60)
 _HOLD: Final = (0.005, 0.02, 0.05, 0.1, 0.25, 0.5, 1, 2, 5, 10, 30, 60, 300)
 _SHORT: Final = (0.0005, 0.001, 0.002, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 5)

@@ -78,6 +78,8 @@ class SQLiteLedger:
             gather_s=GATHER_S, spacing_s=SPACING_S, batch_limit=BATCH_LIMIT
         )
         self._is_open = False
+        self.on_commit: Callable[[float], None] | None = None
+        """Told, in the writer's thread, how many seconds each transaction took."""
 
     async def open(self) -> None:
         """Open or create the file, check its settings, and end what an earlier process left unfinished."""
@@ -247,7 +249,12 @@ class SQLiteLedger:
         self._wake(_resolve, opened, (database.key, standing))
         try:
             while batch := self._queue.take():
-                self._settle(batch, _write_batch(database, batch))
+                began = time.perf_counter()
+                answers = _write_batch(database, batch)
+                took = time.perf_counter() - began
+                self._settle(batch, answers)
+                if self.on_commit is not None:
+                    self.on_commit(took)
         finally:
             with contextlib.suppress(apsw.Error):  # the file may be gone; every entry has been answered for
                 database.close()

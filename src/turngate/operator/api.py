@@ -82,7 +82,10 @@ class OperatorApi:
             if not ask.recorded:
                 self._audit(ask.note(operation.status))
             headers = [(b"idempotent-replayed", b"true")] if ask.replayed else []
-            await _send(send, operation.status, headers, canonical(answer))
+            body = answer.encode() if isinstance(answer, str) else canonical(answer)
+            await _send(
+                send, operation.status, [(b"content-type", operation.media_type.encode()), *headers], body
+            )
 
     async def _handle(self, ask: Ask, operation: Operation) -> object:
         try:
@@ -109,7 +112,7 @@ class OperatorApi:
                 code=problem.code,
             )
             self._audit(note)
-        await _send(send, problem.status, problem.headers, problem.body())
+        await _send(send, problem.status, [JSON, *problem.headers], problem.body())
 
     def _audit(self, note: AuditNote) -> None:
         self._control.gate.judging.ledger.audit(note)
@@ -196,7 +199,7 @@ async def _send(send: Send, status: int, headers: Headers, body: bytes) -> None:
         {
             "type": "http.response.start",
             "status": status,
-            "headers": [JSON, (b"content-length", b"%d" % len(body)), *ALWAYS, *headers],
+            "headers": [(b"content-length", b"%d" % len(body)), *ALWAYS, *headers],
         }
     )
     await send({"type": "http.response.body", "body": body})

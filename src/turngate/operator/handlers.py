@@ -102,6 +102,10 @@ class Handlers:
             role=ask.caller.role,
         )
 
+    async def get_metrics(self, ask: Ask) -> str:  # noqa: ARG002
+        """Figures for Prometheus."""
+        return self._control.gate.metrics.exposition().decode()
+
     async def list_turns(self, ask: Ask) -> messages.TurnPage:
         """Live turns and recorded ones in one order: by id, which is by time."""
         query: messages.TurnQuery = ask.query

@@ -52,7 +52,7 @@ def _operation(operation: Operation) -> dict[str, Any]:
         "responses": {
             str(operation.status): {
                 "description": "Done.",
-                "content": {"application/json": {"schema": _schema(operation.answer)}},
+                "content": {operation.media_type.partition(";")[0]: {"schema": _schema(operation.answer)}},
             },
             **_problems(operation),
         },
@@ -121,7 +121,7 @@ def _key(operation: Operation) -> list[dict[str, Any]]:
 
 def _schema(kind: Any) -> dict[str, Any]:
     if not _is_named(kind):
-        return {"type": "object"}
+        return {"type": "string" if kind is str else "object"}
     return {"$ref": REF.format(name=kind.__name__)}
 
 

@@ -16,6 +16,9 @@ from turngate.operator import messages
 from turngate.operator.messages import NoQuery, Request
 from turngate.operator.tokens import Role
 
+TEXT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
+"""Of Prometheus' text format."""
+
 ALWAYS: Final = (
     "invalid_request",
     "unauthenticated",
@@ -51,6 +54,11 @@ class Operation:
         object.__setattr__(self, "pattern", re.compile(re.sub(r"\{(\w+)\}", r"(?P<\1>[^/]+)", self.path)))
 
     @property
+    def media_type(self) -> str:
+        """Of its answer; one that is a text is sent as it is."""
+        return TEXT_TYPE if self.answer is str else "application/json"
+
+    @property
     def parameters(self) -> list[str]:
         """The names in the path."""
         return list(self.pattern.groupindex)
@@ -71,6 +79,14 @@ OPERATIONS: Final = (
         role=Role.VIEWER,
         summary="The gate at a glance",
         answer=messages.Status,
+    ),
+    Operation(
+        name="get_metrics",
+        method="GET",
+        path="/metrics",
+        role=Role.VIEWER,
+        summary="Figures for Prometheus",
+        answer=str,
     ),
     Operation(
         name="list_turns",

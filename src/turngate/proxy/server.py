@@ -132,6 +132,8 @@ async def open_gate(config: Config) -> AsyncIterator[Gate]:
             release_without_record=config.ledger.release_without_record,
         )
         gate = Gate(config, judging, clients, own=_no_endpoints)
+        if isinstance(ledger, SQLiteLedger):
+            ledger.on_commit = gate.metrics.committed
         yield gate
 
 
