@@ -52,10 +52,12 @@ class Provider:
 
     parts: Sequence[Part] = ()
     requests: int = 0
+    asked: bytes = b""
+    """The last request, as it came."""
 
     async def __call__(self, peer: Peer) -> None:
         while True:
-            await peer.request()
+            self.asked = await peer.request()
             self.requests += 1
             for part in self.parts:
                 if isinstance(part, bytes):
