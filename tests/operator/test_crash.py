@@ -253,6 +253,6 @@ def test_the_commands_reach_a_gate_that_was_started_by_its_file(run: Run, tmp_pa
                 f"operators: unix:{tmp_path}/operator.sock, token in {first_token_path(process.ledger)}"
                 in log
             )
-            assert process.operator.token not in log
+            assert str(process.operator.token) not in log
 
     run(main())
