@@ -105,7 +105,7 @@ def test_each_operation_lets_in_who_may_and_nobody_else(run: Run, tmp_path: Path
         ("POST", "/latches", {"Content-Type": ""}, b"{}", (415, "unsupported_media_type")),
         ("POST", "/latches", {"Idempotency-Key": "a b"}, {"kind": "stop_all", "reason": "x"}, (400, "invalid_request")),
         ("POST", "/latches", {"Idempotency-Key": "k" * 129}, {"kind": "stop_all", "reason": "x"}, (400, "invalid_request")),
-        ("POST", "/latches", {}, b" " * 70_000, (413, "request_too_large")),
+        ("POST", "/latches", {}, b" " * 1_100_000, (413, "request_too_large")),
         ("POST", "/latches/tgl_none/lift", {}, {"reason": "x"}, (404, "not_found")),
         ("GET", "/turns", {"Host": "evil.example"}, None, (403, "host_not_allowed")),
         ("GET", "/turns", {"Host": "a b"}, None, (400, "invalid_host")),
@@ -136,7 +136,9 @@ def test_a_chunked_body_that_is_too_long_is_refused_too(run: Run, tmp_path: Path
                 "POST /latches HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
                 f"Authorization: Bearer {stage.operator.token}\r\nTransfer-Encoding: chunked\r\n\r\n"
             )
-            told = await stage.operator.raw(head.encode() + b"11000\r\n" + b" " * 0x11000 + b"\r\n0\r\n\r\n")
+            told = await stage.operator.raw(
+                head.encode() + b"110000\r\n" + b" " * 0x110000 + b"\r\n0\r\n\r\n"
+            )
             assert (told.status, told.code) == (413, "request_too_large")
 
     run(main())

@@ -7,7 +7,12 @@ from typing import Any
 
 import jsonschema_rs
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
+from tests.ledger.turns import latched
+from turngate.errors import MisuseError
+from turngate.ledger.latch import LatchKind, check_scope
 from turngate.operator.openapi import REF, document
 from turngate.operator.operations import OPERATIONS, Operation
 
@@ -41,6 +46,28 @@ def test_an_operation_stands_in_the_document_with_all_its_answers(operation: Ope
     names = {each["name"] for each in told["parameters"]}
     assert set(operation.parameters) | set(operation.query.__struct_fields__) == names - {"Idempotency-Key"}
     assert ("Idempotency-Key" in names) == operation.keyed
+
+
+NEW_LATCH = {"components": document()["components"], "$ref": f"{PREFIX}NewLatch"}
+
+
+@given(
+    kind=st.sampled_from(LatchKind),
+    fields=st.dictionaries(
+        st.sampled_from(["turn_id", "response_id", "tool", "tenant", "upstream", "model", "route"]),
+        st.sampled_from(["x", None]),
+    ),
+)
+def test_the_document_allows_the_latches_that_make_sense_and_no_other(
+    kind: LatchKind, fields: dict[str, str | None]
+) -> None:
+    allowed = jsonschema_rs.is_valid(NEW_LATCH, {"kind": kind.value, "reason": "x", **fields})
+    try:
+        check_scope(latched(kind, **fields))
+    except MisuseError:
+        assert not allowed
+    else:
+        assert allowed
 
 
 def test_the_document_is_plain_json_and_names_the_token() -> None:

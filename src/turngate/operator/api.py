@@ -31,7 +31,8 @@ from turngate.proxy.app import BodyTooLargeError, ClientGoneError, Receive, Scop
 from turngate.proxy.front import front_of
 from turngate.proxy.reply import Headers
 
-MAX_BODY: Final = 64 * 1024
+MAX_BODY: Final = 1024 * 1024
+"""Holds the longest value that can be tested, every character of it escaped."""
 PATH_LIMIT: Final = 256
 """Characters of a path that the audit keeps."""
 

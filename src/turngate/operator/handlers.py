@@ -313,6 +313,4 @@ def _matches(view: messages.TurnView, query: messages.TurnQuery) -> bool:
 def _call_key(cursor: str) -> CallKey:
     turn_id, _, rest = cursor.partition("/")
     choice, _, slot = rest.partition("/")
-    if not choice.isascii() or not choice.isdigit() or len(choice) > 9:
-        raise ProblemError("invalid_request", "Pass the `next` of the page before.", param="before")
     return CallKey(turn_id, int(choice), slot)

@@ -60,7 +60,7 @@ class CallQuery(Request, frozen=True):
     upstream: Name | None = None
     outcome: Outcome | None = None
     latch: Name | None = None
-    before: Annotated[str, Meta(min_length=1, max_length=512)] | None = None
+    before: Annotated[str, Meta(max_length=512, pattern="^[^/]+/[0-9]{1,9}/(.|\n)*$")] | None = None
     limit: Limit = PAGE
 
 
@@ -115,7 +115,7 @@ class KnownValue(Request, frozen=True, kw_only=True):
     turn_id: TurnId
     slot: Name
     choice: Annotated[int, Meta(ge=0, le=2**31)] = 0
-    value: Annotated[str, Meta(max_length=60_000)]
+    value: Annotated[str, Meta(max_length=80_000)]
 
 
 class Phase(enum.StrEnum):

@@ -9,7 +9,8 @@ from typing import Any, Final
 import msgspec
 
 from turngate import __version__
-from turngate.operator.messages import Request
+from turngate.ledger.latch import SCOPE, SUBJECTS, LatchKind
+from turngate.operator.messages import NewLatch, Request
 from turngate.operator.operations import OPERATIONS, Operation
 from turngate.operator.problem import CODES, ErrorBody
 
@@ -22,6 +23,7 @@ def document() -> dict[str, Any]:
     answers = [operation.answer for operation in OPERATIONS if _is_named(operation.answer)]
     bodies = [operation.body for operation in OPERATIONS if operation.body is not None]
     _, schemas = msgspec.json.schema_components([*answers, *bodies, ErrorBody], ref_template=REF)
+    schemas[NewLatch.__name__] |= _subjects()
     paths: dict[str, dict[str, Any]] = {}
     for operation in OPERATIONS:
         paths.setdefault(operation.path, {})[operation.method.lower()] = _operation(operation)
@@ -41,6 +43,22 @@ def document() -> dict[str, Any]:
     }
     plain: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(whole))
     return plain
+
+
+def _subjects() -> dict[str, Any]:
+    """Which kind of latch needs and takes which fields, as `check_scope` has it."""
+    about = {subject for subject in SUBJECTS.values() if subject not in (None, *SCOPE)}
+    rules = []
+    for kind, subject in SUBJECTS.items():
+        refused = about - {subject} | (set(SCOPE) if kind is LatchKind.STOP_ALL else set())
+        then: dict[str, Any] = {
+            "properties": {str(name): {"type": "null"} for name in sorted(map(str, refused))}
+        }
+        if subject is not None:
+            then["required"] = [subject]
+            then["properties"][subject] = {"type": "string"}
+        rules.append({"if": {"properties": {"kind": {"const": kind.value}}}, "then": then})
+    return {"allOf": rules}
 
 
 def _operation(operation: Operation) -> dict[str, Any]:
