@@ -163,6 +163,8 @@ def _endings(turn: Turn) -> set[Ending | None]:
 
 def _reason_of_block(turn: Turn, codes: tuple[Code, ...]) -> Reason:
     endings = _endings(turn)
+    if Code.TOOL_DISABLED in codes:
+        return Reason.STOPPED_BY_OPERATOR
     if Code.POLICY_DENIED in codes:
         return Reason.DENIED_BY_POLICY
     if turn.fault is not None or Ending.FAILED in endings:

@@ -190,3 +190,12 @@ class LatchBoard:
     def covering(self, facts: TurnFacts) -> Latch | None:
         """The oldest latch in force that covers a turn."""
         return next((latch for latch in self.standing() if covers(latch, facts)), None)
+
+    def disabled_tools(self, facts: TurnFacts) -> frozenset[str]:
+        """The tools that a turn may not call, whoever runs them."""
+        tools = {latch.tool for latch in self._standing.values() if latch.tool is not None}
+        return frozenset(tool for tool in tools if self._disables(tool, facts))
+
+    def _disables(self, tool: str, facts: TurnFacts) -> bool:
+        calling = dataclasses.replace(facts, tools=frozenset({tool}))
+        return any(latch.tool == tool and covers(latch, calling) for latch in self._standing.values())
