@@ -26,6 +26,7 @@ from turngate.failpoint import hit
 from turngate.ledger.entry import Delivery, TurnEntry, TurnStart
 from turngate.ledger.latch import Latch, TurnFacts
 from turngate.ledger.store import Ledger, Receipt, Refusal
+from turngate.proxy.latched import forbidding, telling
 from turngate.proxy.record import Clock, aborted_entry, clipped, turn_entry
 from turngate.proxy.reply import Reply
 from turngate.proxy.route import Route
@@ -149,6 +150,10 @@ class TurnRelay:
             streamed=self._tools.streamed,
             fetched=self._tools.replayed,
         )
+        latches = judging.ledger.latches
+        self._disabled = latches.disabled_tools(self.facts()) if latches else frozenset()
+        if self._disabled:
+            self._policy = forbidding(self._policy, self._disabled)
         self._loop = asyncio.get_running_loop()
         self.began_at = self._loop.time()
         self.stopped_at: float | None = None
@@ -326,7 +331,7 @@ class TurnRelay:
             self.start.turn_id,
             framer=framing.framer(limits.frame_bytes),
             decoder=decoder,
-            judge=judgement,
+            judge=telling(judgement, self._disabled) if self._disabled else judgement,
             policy=self._policy,
             budget=self._judging.budget,
         )
@@ -434,6 +439,9 @@ class TurnRelay:
         await self._carry_out(session, actions, reply)
 
     async def _block(self, session: Session, action: Block, reply: Reply) -> None:
+        if self._latch is None and Code.TOOL_DISABLED in action.verdict.codes:
+            latch = self._judging.ledger.latches.covering(self.facts())
+            self._latch = latch.id if latch is not None else None
         if self._policy.mode is Mode.OBSERVE:
             self._judging.ledger.submit(self._entry(session))
             if self._latch is not None:
