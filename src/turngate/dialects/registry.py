@@ -10,6 +10,7 @@ from turngate.dialects.bedrock_invoke import BedrockInvoke
 from turngate.dialects.cohere_chat import CohereChat
 from turngate.dialects.dashscope_native import DashScopeNative
 from turngate.dialects.gemini_generate import GeminiGenerate
+from turngate.dialects.gemini_interactions import GeminiInteractions
 from turngate.dialects.mistral_chat import MistralChat
 from turngate.dialects.mistral_conversations import MistralConversations
 from turngate.dialects.ollama_chat import OllamaChat
@@ -31,6 +32,7 @@ DIALECTS: tuple[Dialect, ...] = (
     DashScopeNative(),
     MistralConversations(),
     GeminiGenerate(),
+    GeminiInteractions(),
     VercelUI(),
     AgUi(),
 )
