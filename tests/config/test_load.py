@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from turngate.config import Config, LogFormat, Override, Unjudged, load_config
+from turngate.config import CaptureTurns, Config, LogFormat, Override, Unjudged, load_config
 from turngate.core.policy import KeepAliveForm, Mode, OnBlock, Quirk
 from turngate.errors import ConfigError
 
@@ -152,7 +152,7 @@ call = 1
     [
         (
             "x = 1",
-            "gate.toml:1: there is no section [x]; known are ledger, log, operator, schemas, server, upstreams",
+            "gate.toml:1: there is no section [x]; known are capture, ledger, log, operator, schemas, server, upstreams",
         ),
         ("server = 1", "gate.toml:1: server: must be a section, written [server]"),
         ("upstreams = 1", "gate.toml:1: upstreams: must be sections, written [upstreams.NAME]"),
@@ -239,7 +239,7 @@ def test_pinned_schemas_come_with_the_configuration(tmp_path: Path) -> None:
 
 def test_the_annotated_file_is_plain_toml_with_every_section() -> None:
     document = tomllib.loads(ANNOTATED.read_text(encoding="utf-8"))
-    assert set(document) == {"server", "operator", "ledger", "log", "schemas", "upstreams"}
+    assert set(document) == {"server", "operator", "ledger", "log", "schemas", "capture", "upstreams"}
 
 
 @pytest.mark.parametrize(
@@ -268,3 +268,14 @@ def test_another_address_needs_tls_or_the_word_of_the_operator(tmp_path: Path, l
 def test_a_listener_that_is_none_is_refused(tmp_path: Path, listen: str) -> None:
     (found,) = errors(tmp_path, f'[operator]\nlisten = "{listen}"')
     assert "must be ADDRESS:PORT" in found
+
+
+def test_captures_need_a_folder(tmp_path: Path) -> None:
+    provider = '[upstreams.mine]\nbase_url = "https://a.example"\ncapture = "blocked"\n'
+    assert errors(tmp_path, provider) == [
+        "gate.toml:3: upstreams.mine.capture: needs a folder to write to; set capture.dir"
+    ]
+    config = load(tmp_path, f'{provider}[capture]\ndir = "{tmp_path}"\nmax_files = 7')
+    assert (config.capture.dir, config.capture.max_files) == (tmp_path, 7)
+    assert config.upstreams["mine"].capture is CaptureTurns.BLOCKED
+    assert config.upstreams["openai"].capture is CaptureTurns.OFF

@@ -220,6 +220,7 @@ def configured(folder: Path, upstream: str, **settings: dict[str, Any]) -> Confi
     sections = {
         "server": {"listen": "127.0.0.1:0", "default_upstream": "provider", **settings.get("server", {})},
         "operator": {"listen": "127.0.0.1:0", **settings.get("operator", {})},
+        "capture": settings.get("capture", {}),
         "ledger": {"url": f"sqlite:///{folder / 'ledger.db'}", **settings.get("ledger", {})},
         "upstreams.provider": provider,
         "upstreams.provider.limits": settings.get("limits", {}),

@@ -35,4 +35,4 @@ def test_a_compound_of_known_words_is_told_from_an_unknown_one() -> None:
 
 
 def test_carriers_are_looked_for_inside_other_words() -> None:
-    assert [match[0] for match in vocabulary().markers.finditer("my_Call and _json")] == ["_Call", "_json"]
+    assert [match[0] for match in vocabulary().marked("my_Call and _json")] == ["_Call", "_json"]

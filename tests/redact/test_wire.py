@@ -5,6 +5,7 @@ import json
 import pytest
 
 from turngate.core.frame import Frame
+from turngate.core.framing import NDJSON
 from turngate.core.sse import SSEFramer, read_block
 from turngate.redact.placeholder import Numbers, Texts
 from turngate.redact.schema import SchemaRedactor
@@ -15,7 +16,7 @@ WIRE = WireRedactor(vocabulary(), Texts(vocabulary()), Numbers([918273]))
 
 
 def block(raw: bytes, *arguments: Argument) -> bytes:
-    return WIRE.frame(read_block(raw), arguments, sse=True)
+    return WIRE.frame(read_block(raw), arguments)
 
 
 @pytest.mark.parametrize(
@@ -42,7 +43,7 @@ def test_a_stream_is_cut_into_as_many_frames_as_before() -> None:
     framer = SSEFramer(1000)
     frames = [*framer.receive_data(stream), *framer.receive_eof()]
     again = SSEFramer(1000)
-    redacted = b"".join(WIRE.frame(frame, (), sse=True) for frame in frames)
+    redacted = b"".join(WIRE.frame(frame, ()) for frame in frames)
     assert len([*again.receive_data(redacted), *again.receive_eof()]) == len(frames)
 
 
@@ -81,13 +82,13 @@ def test_two_equal_pieces_take_two_places() -> None:
 
 def test_a_line_of_json_keeps_what_stands_around_its_text() -> None:
     frame = Frame(b'{"zebra":1}\r\n', b'{"zebra":1}')
-    made = WIRE.frame(frame, (), sse=False)
+    made = WIRE.frame(frame, (), NDJSON)
     assert made.endswith(b":1}\r\n")
     assert b"zebra" not in made
 
 
 def test_a_frame_without_a_payload_is_redacted_as_text() -> None:
-    assert b"zebra" not in WIRE.frame(Frame(b'{"zebra": "zebra'), (), sse=False)
+    assert b"zebra" not in WIRE.frame(Frame(b'{"zebra": "zebra'), (), NDJSON)
 
 
 @pytest.mark.parametrize(
@@ -96,6 +97,7 @@ def test_a_frame_without_a_payload_is_redacted_as_text() -> None:
         ("/v1/chat/completions", "/v1/chat/completions"),
         ("/v1beta/chat/completions?key=zebra", "/v1beta/chat/completions"),
         ("/v1/zebra/messages?alt=sse&key=zebra", "/v1/ggggg/messages?alt=sse"),
+        ("/v1beta/models/zebra-9:streamGenerateContent", "/v1beta/models/ggggg-g:streamGenerateContent"),
     ],
 )
 def test_a_path_keeps_what_formats_have(path: str, shown: str) -> None:
@@ -107,15 +109,16 @@ def test_a_request_is_redacted_with_its_schemas() -> None:
     request = {
         "zebra": [1, 918273],
         "tools": [{"type": "function", "parameters": schema}],
-        "input": {"type": "function"},
+        "input": {"type": "text", "call": {"type": "tool_call", "input": {"type": "function"}}},
     }
     texts, numbers = Texts(vocabulary()), Numbers([1, 918273])
     schemas = SchemaRedactor(texts, numbers, frozenset(), frozenset())
     made = WireRedactor(vocabulary(), texts, numbers).value(request, schemas, [schema])
     name, node = made["tools"][0]["parameters"]["properties"].popitem()
     assert made["tools"][0]["type"] == "function"
-    assert made["input"] == {name: node["const"]}
-    assert "function" not in made["input"].values()
+    assert made["input"]["type"] == "text"
+    assert made["input"]["call"]["input"] == {name: node["const"]}
+    assert "function" not in (name, node["const"])
     assert next(iter(made.values())) == [1, 2]
 
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 import json
 import os
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import click
 
 from turngate.dialects import DIALECTS, dialect_named
-from turngate.judging import Framing, find_dialect, is_streamed
+from turngate.judging import Framing, find_dialect, framing_of
 from turngate.offline.envelope import EnvelopeError, Upstream, read_envelope
 from turngate.offline.files import InputError, read_bytes, read_document
 from turngate.offline.reply import End
@@ -35,7 +35,7 @@ from turngate.schema import Vocabulary
     type=click.Path(path_type=Path, exists=True, dir_okay=False),
     help="The request that a raw reply answers.",
 )
-@click.option("--framing", type=click.Choice(["auto", "sse", "json"]), default="auto", help="Of a raw reply.")
+@click.option("--framing", type=click.Choice(list(get_args(Framing))), default="auto", help="Of a raw reply.")
 @click.option(
     "--end",
     type=click.Choice([each.value for each in End]),
@@ -85,8 +85,9 @@ def _raw(
     path: Path, dialect: str, request: bytes, framing: Framing, end: End, upstream: Upstream | None
 ) -> Capture:
     chosen, pieces = find_dialect(dialect), (read_bytes(path),)
-    tools, streamed = chosen.toolset(request), is_streamed(pieces, framing)
-    return Capture(chosen, tools, request, pieces, streamed=streamed, end=end, upstream=upstream)
+    tools = chosen.toolset(request)
+    cut = framing_of(chosen, tools, pieces, framing)
+    return Capture(chosen, tools, request, pieces, cut, end=end, upstream=upstream)
 
 
 def _document(path: Path, upstream: Upstream | None, schemas: Vocabulary | None) -> Any:

@@ -9,6 +9,8 @@ load      files, variables and flags into a `Config`, or into one message that l
 
 from turngate.config.load import Override, load_config
 from turngate.config.model import (
+    CaptureConfig,
+    CaptureTurns,
     Config,
     LedgerConfig,
     LogConfig,
@@ -20,6 +22,8 @@ from turngate.config.model import (
 )
 
 __all__ = [
+    "CaptureConfig",
+    "CaptureTurns",
     "Config",
     "LedgerConfig",
     "LogConfig",

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from turngate.config.base_url import base_url
-from turngate.config.model import LogFormat, Unjudged
+from turngate.config.model import CaptureTurns, LogFormat, Unjudged
 from turngate.core.policy import KeepAliveForm, Mode, OnBlock, Quirk
 from turngate.errors import ConfigError
 from turngate.ledger.location import sqlite_path
@@ -227,6 +227,13 @@ OPERATOR: dict[str, Reader] = {
 }
 LOG: dict[str, Reader] = {"format": one_of(LogFormat), "level": level}
 SCHEMAS: dict[str, Reader] = {"dir": folder}
+CAPTURE: dict[str, Reader] = {
+    "dir": folder,
+    "max_files": whole(1),
+    "max_bytes": whole(1),
+    "max_turn_bytes": whole(1),
+    "queue": whole(1),
+}
 LIMITS: dict[str, Reader] = {
     "calls": whole(1),
     "choices": whole(1),
@@ -255,6 +262,7 @@ UPSTREAM: dict[str, Reader] = {
     "preset": preset,
     "accept": quirks,
     "unjudged": one_of(Unjudged),
+    "capture": one_of(CaptureTurns),
     "proxy": proxy_url,
     "http2": flag,
     "ca_file": file,
@@ -270,4 +278,5 @@ SECTIONS: dict[str, dict[str, Reader]] = {
     "ledger": LEDGER,
     "log": LOG,
     "schemas": SCHEMAS,
+    "capture": CAPTURE,
 }

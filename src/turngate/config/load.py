@@ -16,6 +16,8 @@ from typing import Any
 from turngate.config import keys
 from turngate.config.base_url import DEMO_URL, BaseURL
 from turngate.config.model import (
+    CaptureConfig,
+    CaptureTurns,
     Config,
     LedgerConfig,
     LogConfig,
@@ -244,7 +246,18 @@ def _build(reading: _Reading) -> Config:
     for file, message in pinned.errors if pinned is not None else ():
         reading.complain(str(file), message)
     schemas = pinned.schemas if pinned is not None else {}
-    return Config(server, ledger, log, upstreams, schemas, tuple(reading.warnings), operator)
+    capture = _capture(upstreams.values(), reading)
+    return Config(server, ledger, log, upstreams, schemas, tuple(reading.warnings), operator, capture)
+
+
+def _capture(upstreams: Iterable[UpstreamConfig], reading: _Reading) -> CaptureConfig:
+    capture = CaptureConfig(**reading.section(("capture",), keys.CAPTURE))
+    capturing = [upstream for upstream in upstreams if upstream.capture is not CaptureTurns.OFF]
+    for upstream in capturing if ("capture", "dir") not in reading.values else ():
+        source = reading.source("upstreams", upstream.name, "capture")
+        message = f"upstreams.{upstream.name}.capture: needs a folder to write to; set capture.dir"
+        reading.complain(source, message)
+    return capture
 
 
 def _operator(reading: _Reading) -> OperatorConfig:
@@ -297,6 +310,7 @@ def _upstream(name: str, reading: _Reading) -> UpstreamConfig | None:
         policy=policy,
         family=preset.family,
         unjudged=settings.get("unjudged", Unjudged.BLOCK),
+        capture=settings.get("capture", CaptureTurns.OFF),
         timeouts=Timeouts(**{key: settings[key] for key in keys.TIMEOUTS if key in settings}),
         proxy=settings.get("proxy"),
         http2=settings.get("http2", False),

@@ -27,6 +27,14 @@ class Unjudged(enum.StrEnum):
     PASS = "pass"  # noqa: S105 -- a word, no password
 
 
+class CaptureTurns(enum.StrEnum):
+    """Which turns leave a redacted capture."""
+
+    OFF = "off"
+    BLOCKED = "blocked"
+    ALL = "all"
+
+
 @dataclass(frozen=True, slots=True)
 class ServerConfig:
     """`[server]`: the listener and what one client may send."""
@@ -133,6 +141,19 @@ class LogConfig:
 
 
 @dataclass(frozen=True, slots=True)
+class CaptureConfig:
+    """`[capture]`: where redacted captures go, and how many. Each bound drops captures, and never holds up a turn."""
+
+    dir: Path | None = None
+    max_files: int = 1000
+    max_bytes: int = 256 * MIB
+    max_turn_bytes: int = 4 * MIB
+    """Request and reply together; a turn with calls is mostly below 100 KiB, its request may hold a whole conversation."""
+    queue: int = 32
+    """Turns that may wait to be redacted, which takes some milliseconds each."""
+
+
+@dataclass(frozen=True, slots=True)
 class UpstreamConfig:
     """`[upstreams.NAME]`: one provider and how its turns are judged."""
 
@@ -145,6 +166,7 @@ class UpstreamConfig:
     family: str | None = None
     """The dialect family where one path serves several (`mistral`)."""
     unjudged: Unjudged = Unjudged.BLOCK
+    capture: CaptureTurns = CaptureTurns.OFF
     timeouts: Timeouts = field(default_factory=Timeouts)
     proxy: str | None = None
     http2: bool = False
@@ -167,3 +189,4 @@ class Config:
     """Pinned tool schemas, by tool name."""
     warnings: tuple[str, ...] = ()
     operator: OperatorConfig = field(default_factory=OperatorConfig)
+    capture: CaptureConfig = field(default_factory=CaptureConfig)

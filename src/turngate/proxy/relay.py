@@ -13,6 +13,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
+from turngate.config import CaptureTurns
 from turngate.core.action import Action, Block, Decide, Finish, Forward, Inject, Release
 from turngate.core.finding import Code, Finding
 from turngate.core.framing import Framing
@@ -26,6 +27,7 @@ from turngate.failpoint import hit
 from turngate.ledger.entry import Delivery, TurnEntry, TurnStart
 from turngate.ledger.latch import Latch, TurnFacts
 from turngate.ledger.store import Ledger, Receipt, Refusal
+from turngate.proxy.capture import Captures, Tape
 from turngate.proxy.latched import forbidding, telling
 from turngate.proxy.record import Clock, aborted_entry, clipped, turn_entry
 from turngate.proxy.reply import Reply
@@ -69,6 +71,7 @@ class Judging:
     budget: HeldBudget
     pinned: Mapping[str, Any] = field(default_factory=dict)
     release_without_record: bool = False
+    captures: Captures | None = None
     live: dict[str, TurnRelay] = field(default_factory=dict)
     """The judged requests under way, by turn id: what an operator or a shutdown can stop."""
     unjudged: dict[str, UnjudgedRequest] = field(default_factory=dict)
@@ -141,6 +144,11 @@ class TurnRelay:
         """Why it was ended from outside."""
         self._judging = judging
         self._policy = route.upstream.policy
+        self._upstream = route.upstream
+        # None where nothing of the turn is kept, so that its request is not either.
+        self._captures = judging.captures if route.upstream.capture is not CaptureTurns.OFF else None
+        self._request_body = request_body if self._captures is not None else b""
+        self._tape: Tape | None = None
         self._tools = dialect.toolset(request_body)
         model = self._tools.model
         self.start = replace(
@@ -255,6 +263,9 @@ class TurnRelay:
             if reply.ended and session.gate.state is GateState.RELEASED and not self._over:
                 await self._linger(response)
             response.close()
+            if self._captures is not None and self._tape is not None:
+                pinned = self._judging.pinned
+                self._captures.keep(self._tape, self._upstream, self.start, session, framing, pinned)
 
     def _take(self, data: bytes) -> bool:
         """One read, in the moment it arrives: judge it, and send what passes, without waking the task that runs the turn.
@@ -327,9 +338,12 @@ class TurnRelay:
         decoder = dialect.decoder(self._tools, self._policy, streamed=framing.streamed)
         traits = Traits(decoder.sentinel_optional, dialect.named_choice_ends_naturally, dialect.ids_optional)
         judgement = self._judgement = Judgement(self._tools, traits, limits, self._judging.pinned)
+        framer = framing.framer(limits.frame_bytes)
+        if self._captures is not None:
+            framer = self._tape = self._captures.tape(framer, self._request_body)
         return Session(
             self.start.turn_id,
-            framer=framing.framer(limits.frame_bytes),
+            framer=framer,
             decoder=decoder,
             judge=telling(judgement, self._disabled) if self._disabled else judgement,
             policy=self._policy,

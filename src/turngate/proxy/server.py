@@ -34,6 +34,7 @@ from turngate.ledger.store import Ledger
 from turngate.log import configure
 from turngate.operator.listener import open_plane
 from turngate.proxy.app import Gate
+from turngate.proxy.capture import open_captures
 from turngate.proxy.front import FrontLimits, FrontProtocol, front_protocol
 from turngate.proxy.relay import Judging
 from turngate.transport import Origin, TlsSettings, Upstream, UpstreamSettings, open_upstream
@@ -130,6 +131,7 @@ async def open_gate(config: Config) -> AsyncIterator[Gate]:
             HeldBudget(config.server.held_bytes),
             config.schemas,
             release_without_record=config.ledger.release_without_record,
+            captures=await stack.enter_async_context(open_captures(config)),
         )
         gate = Gate(config, judging, clients, own=_no_endpoints)
         if isinstance(ledger, SQLiteLedger):

@@ -7,15 +7,17 @@ judged as anybody would, and one with another verdict is refused: there is no se
 from __future__ import annotations
 
 import base64
+import contextlib
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Final
 
 from turngate.core.event import CallKind, Fragment, SlotCopied, SlotKey, SlotOpened
+from turngate.core.event_stream import read_message
 from turngate.core.finding import Code, Level
 from turngate.core.frame import Frame
-from turngate.core.framing import Framing
+from turngate.core.framing import BODY, EVENT_STREAM, JSON_ARRAY, NDJSON, SSE, Framing
 from turngate.core.json_text import JsonFault, read_json, read_lenient
 from turngate.core.policy import TurnPolicy
 from turngate.core.toolset import Toolset
@@ -45,12 +47,14 @@ class Capture:
     """The request's body; None where only schemas are known."""
     pieces: Sequence[bytes]
     """The reply's bytes."""
-    streamed: bool = True
+    framing: Framing = SSE
+    """How its reply was cut."""
     end: End = End.COMPLETE
     upstream: Upstream | None = None
     """None stands for `strict`."""
     path: str = ""
     """Where the request went; empty where nothing says so."""
+    method: str = "POST"
     pinned: Mapping[str, Any] = field(default_factory=dict)
 
     @classmethod
@@ -61,10 +65,11 @@ class Capture:
             envelope.tools,
             envelope.request,
             envelope.pieces,
-            envelope.streamed,
+            envelope.framing,
             envelope.end,
             envelope.upstream or upstream,
             envelope.path,
+            envelope.method,
             envelope.pinned,
         )
 
@@ -72,11 +77,6 @@ class Capture:
     def policy(self) -> TurnPolicy:
         """The policy that it is judged under."""
         return (self.upstream or Upstream()).policy
-
-    @property
-    def framing(self) -> Framing:
-        """How its reply was cut."""
-        return next(each for each in self.dialect.framings if each.streamed is self.streamed)
 
     def frames(self) -> list[Frame]:
         """The frames of its reply."""
@@ -91,7 +91,7 @@ class Capture:
             self.tools,
             self.pieces,
             policy=self.policy,
-            framing="sse" if self.streamed else "json",
+            framing=self.framing,
             complete=self.end is End.COMPLETE,
             cancelled=self.end is End.CANCELLED,
             pinned=self.pinned,
@@ -196,7 +196,7 @@ class _Redaction:
     def _sight(self) -> Iterator[_Sighting]:
         """Ask the dialect's own decoder which pieces of which frame are arguments of which call."""
         capture = self._capture
-        decoder = capture.dialect.decoder(capture.tools, capture.policy, streamed=capture.streamed)
+        decoder = capture.dialect.decoder(capture.tools, capture.policy, streamed=capture.framing.streamed)
         for number, frame in enumerate(self._frames):
             for event in decoder.decode(frame):
                 if isinstance(event, SlotOpened) and event.kind is CallKind.CUSTOM:
@@ -242,7 +242,7 @@ class _Redaction:
         )
         document: dict[str, Any] = {"profile": capture.dialect.name, **said}
         if capture.path:
-            document["path"] = self._wire.path(capture.path)
+            document |= {"method": capture.method, "path": self._wire.path(capture.path)}
         if capture.pinned:
             document["pinned"] = {
                 self._texts(name): self._schemas.tool(schema) for name, schema in capture.pinned.items()
@@ -250,29 +250,27 @@ class _Redaction:
         if capture.upstream is not None:
             document["upstream"] = self._upstream(capture.upstream)
         arguments = self._arguments()
-        framing = capture.framing
         frames = [
-            self._wire.frame(frame, arguments[number], sse=framing.name == "sse")
+            self._wire.frame(frame, arguments[number], capture.framing)
             for number, frame in enumerate(self._frames)
         ]
-        return document | _reply(framing, frames, capture.end)
+        return document | _reply(capture.framing, frames, capture.end)
 
     def _upstream(self, upstream: Upstream) -> dict[str, Any]:
-        words = vocabulary().words
         return {
             "preset": upstream.preset,
             "accept": sorted(upstream.accept),
             "mode": upstream.mode.value,
-            "harmless": [each if each in words else self._texts(each) for each in upstream.harmless],
+            "harmless": [self._wire.word("type", each) for each in upstream.harmless],
             "forbidden_provider_tools": [self._texts(each) for each in upstream.forbidden_provider_tools],
         }
 
 
-_FORMS = {"sse": "chunks", "ndjson": "lines", "json": "body"}
+_PLAIN: Final = {SSE: "chunks", NDJSON: "lines", EVENT_STREAM: "messages", JSON_ARRAY: "items", BODY: "body"}
 
 
 def _reply(framing: Framing, frames: Sequence[bytes], end: End) -> dict[str, Any]:
-    form = _FORMS[framing.name]
+    form = _PLAIN[framing]
     if form == "body":
         return {form: _body(b"".join(frames))}
     ends = {End.COMPLETE: [], End.BROKEN: [{"__abort__": True}], End.CANCELLED: [{"__cancel__": True}]}
@@ -286,21 +284,36 @@ def _body(body: bytes) -> Any:
 
 def _entry(form: str, frame: bytes) -> Any:
     """The plainest entry that stands for exactly these bytes."""
-    name, _, data = frame.rpartition(b"data: ") if form == "chunks" else (b"", b"", frame)
-    data = data.rstrip(b"\n")
-    value: Any = "[DONE]" if data == b"[DONE]" else read_json(data)
+    for entry in _spellings(form, frame):
+        try:
+            if read_reply(form, [entry])[0] == [frame]:
+                return entry
+        except ReplyError:
+            pass
+    return _raw(frame)
+
+
+def _spellings(form: str, frame: bytes) -> Iterator[Any]:
+    """Entries that may stand for a frame."""
+    if form == "messages":
+        message = read_message(frame)
+        data, name = message.data or b"", (message.event or "").partition(":")[2]
+    else:
+        before, _, data = frame.rpartition(b"data: ") if form == "chunks" else (b"", b"", frame)
+        data = data.rstrip(b"\n")
+        name = before.removeprefix(b"event: ").rstrip(b"\n").decode("utf-8", "replace")
+    if data == b"[DONE]":
+        yield "[DONE]"
+    value = read_json(data)
     if isinstance(value, JsonFault):
-        return _raw(frame)
-    if name:
-        value = {
-            "event": name.removeprefix(b"event: ").rstrip(b"\n").decode("utf-8", "replace"),
-            "data": value,
-        }
-    try:
-        same = read_reply(form, [value])[0] == [frame]
-    except ReplyError:
-        same = False
-    return value if same else _raw(frame)
+        return
+    inside = value.get("bytes") if form == "messages" and isinstance(value, dict) else None
+    if isinstance(inside, str):
+        with contextlib.suppress(ValueError):
+            told = read_json(base64.b64decode(inside, validate=True))
+            if not isinstance(told, JsonFault):
+                yield {"__bytes__": told}
+    yield {"event": name, "data": value} if name else value
 
 
 def _raw(data: bytes) -> dict[str, str]:

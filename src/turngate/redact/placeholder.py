@@ -47,7 +47,7 @@ class Texts:
         if not value.strip():
             return self._piece(value, _BLANKS)
         made, end = [], 0
-        for marker in self._words.markers.finditer(value):
+        for marker in self._words.marked(value):
             made += [self._piece(value[end : marker.start()]), marker[0]]
             end = marker.end()
         return "".join([*made, self._piece(value[end:])])

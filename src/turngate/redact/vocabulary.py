@@ -1,17 +1,19 @@
-"""The words that may stay in a redacted capture: those that the decoders' own source names, and JSON Schema's keywords.
+"""The words that may stay in a redacted capture: those that the decoders' own code names, and JSON Schema's keywords.
 
-They are read from the source of `turngate.dialects`, so a new format needs no list here, and a word that no decoder knows cannot
-stay by an oversight: what the decoders do not compare with cannot change what they say.
+They are the constants in the code of `turngate.dialects`, so a new format needs no list here, and a word that no decoder knows cannot
+stay by an oversight: what the decoders do not compare with cannot change what they say. Documentation and messages have spaces and
+are no words.
 """
 
 from __future__ import annotations
 
-import ast
+import pkgutil
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
-from pathlib import Path
+from importlib.abc import InspectLoader
+from types import CodeType
 from typing import Final
 
 import turngate.dialects
@@ -30,6 +32,7 @@ NULL_TEXT: Final = "null"
 _NO_SPACE = re.compile(r"\S{1,4096}")
 _TOKEN = re.compile("[A-Za-z0-9_]{2,}")
 _WORD = re.compile("[A-Za-z_][A-Za-z0-9_.:/-]*")
+_CARRIER = re.compile(b"[a-z_]{5,}")
 _PART = re.compile("([_.:/-])")
 _DATE = re.compile("20[0-9]{6}")
 _MARKER_LENGTH = 5
@@ -45,14 +48,20 @@ class Vocabulary:
     """The same, folded: some clients read a key in any spelling, so another spelling is a defect that stays."""
     parts: frozenset[str]
     """What they are compounded of."""
-    segments: frozenset[str]
-    """The parts of paths."""
+    carriers: frozenset[str]
+    """What may stand in a broken frame is looked for in its bytes, in small letters."""
     markers: re.Pattern[str]
-    """Words that decoders look for inside others: compounds, and the carriers of calls."""
+    """Words that decoders look for inside others: compounds, and the carriers."""
 
     def keeps_key(self, key: str) -> bool:
         """Whether a key of the wire is one that decoders know."""
         return key.casefold() in self.folded
+
+    def marked(self, text: str) -> Iterator[re.Match[str]]:
+        """The markers in a text."""
+        low = text.lower()
+        if "_" in low or any(carrier in low for carrier in self.carriers):
+            yield from self.markers.finditer(text)
 
     def split(self, value: str) -> Iterator[tuple[str, bool]]:
         """The parts of a word of the format, each with whether it may stay: `web_search_20250305` may, word for word."""
@@ -63,39 +72,35 @@ class Vocabulary:
 @cache
 def vocabulary() -> Vocabulary:
     """The words of the dialects."""
-    sources = [path for folder in turngate.dialects.__path__ for path in sorted(Path(folder).glob("*.py"))]
-    trees = [ast.parse(source.read_text(encoding="utf-8")) for source in sources]
-    constants = {text for tree in trees for text in _constants(tree)}
-    words = {word for text in constants for word in (text, *_TOKEN.findall(text)) if _WORD.fullmatch(word)}
-    carriers = {carrier for tree in trees for carrier in _carriers(tree)}
+    constants = set(_dialect_constants())
+    texts = {each for each in constants if isinstance(each, str) and _NO_SPACE.fullmatch(each)}
+    words = {word for text in texts for word in (text, *_TOKEN.findall(text)) if _WORD.fullmatch(word)}
     compounds = {word for word in words if "_" in word and len(word) >= _MARKER_LENGTH}
+    carriers = {each.decode() for each in constants if isinstance(each, bytes) and _CARRIER.fullmatch(each)}
     longest_first = sorted(compounds | carriers, key=lambda word: (-len(word), word))
     return Vocabulary(
         words=frozenset(words),
         folded=frozenset(word.casefold() for word in words),
         parts=frozenset(part for word in words for part in _PART.split(word) if not part.isdigit()),
-        segments=frozenset(
-            part for text in constants for part in re.split("[/:]", text) if _WORD.fullmatch(part)
-        ),
+        carriers=frozenset(carriers),
         markers=re.compile("|".join(map(re.escape, longest_first)), re.IGNORECASE),
     )
 
 
-def _constants(tree: ast.Module) -> Iterator[str]:
-    """Text constants without a space, which leaves documentation and messages out; and the fields of typed readings."""
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Constant) and isinstance(node.value, str) and _NO_SPACE.fullmatch(node.value):
-            yield node.value
-        elif isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name):
-            yield node.target.id
+def _dialect_constants() -> Iterator[object]:
+    """Every constant in the code of `turngate.dialects`. The fields of typed readings are among them, as names of annotations."""
+    for module in pkgutil.iter_modules(turngate.dialects.__path__, "turngate.dialects."):
+        spec = module.module_finder.find_spec(module.name, None)
+        if spec is not None and isinstance(spec.loader, InspectLoader):
+            yield from _constants(spec.loader.get_code(module.name))
 
 
-def _carriers(tree: ast.Module) -> Iterator[str]:
-    """What `CARRIERS` lists: whatever stands in every place where a call can."""
-    for node in tree.body:
-        if isinstance(node, ast.Assign) and any(
-            getattr(each, "id", "") == "CARRIERS" for each in node.targets
-        ):
-            for each in ast.walk(node.value):
-                if isinstance(each, ast.Constant) and isinstance(each.value, bytes):
-                    yield each.value.decode()
+def _constants(value: object) -> Iterator[object]:
+    if isinstance(value, CodeType):
+        for each in value.co_consts:
+            yield from _constants(each)
+    elif isinstance(value, tuple | frozenset):
+        for each in value:
+            yield from _constants(each)
+    else:
+        yield value

@@ -2,28 +2,34 @@
 
 from __future__ import annotations
 
+import base64
+import contextlib
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final
 
+from turngate.core.event_stream import encode_message
 from turngate.core.frame import Frame
+from turngate.core.framing import EVENT_STREAM, SSE, Framing
+from turngate.core.json_text import read_json
 from turngate.redact.arguments import redact_string, redact_word
+from turngate.redact.faulty_message import write_faulty
 from turngate.redact.lexeme import Lexeme, lexemes, read_string, respell, rewrite, write_string
 from turngate.redact.placeholder import Numbers, Texts
 from turngate.redact.schema import SchemaRedactor
 from turngate.redact.vocabulary import NULL_TEXT, WORD_KEYS, Vocabulary
 
 OBJECT_KEYS: Final = frozenset({"arguments", "input", "args", "parameters"})
-"""Keys that may hold arguments as an object, in which no name is a word of the format."""
+"""Keys that may hold arguments as an object, in which no name is a word of the format; in the outermost object they do not."""
 
 TEXT_KEYS: Final = OBJECT_KEYS | {"partial_json", "delta"}
 """Keys that hold argument text; where a text stands twice in a frame, the one behind such a key is meant."""
 
 _LINE = re.compile(rb"([^\r\n]*)(\r\n|\n|\r|\Z)")
-_SEGMENT = re.compile("([/:])")
-_KEPT = re.compile(r"[/:]?|v[0-9](?:alpha|beta)?[0-9]?")
+_VERSION = re.compile("v[0-9](?:alpha|beta)?[0-9]?")
+_NO_UTF8 = re.compile("[\udc80-\udcff]")
 _SENTINEL = "[DONE]"
 _MAX_INDEX = 10_000
 
@@ -60,7 +66,12 @@ class WireRedactor:
     # Values: a request, or whatever was parsed.
 
     def value(
-        self, value: Any, schemas: SchemaRedactor, declared: Sequence[Any], key: str | None = None
+        self,
+        value: Any,
+        schemas: SchemaRedactor,
+        declared: Sequence[Any],
+        key: str | None = None,
+        level: int = 0,
     ) -> Any:
         """A parsed value; what equals a declared schema is redacted as one."""
         match value:
@@ -69,15 +80,20 @@ class WireRedactor:
             case dict():
                 if value and value in declared:
                     return schemas.tool(value)
-                if key in OBJECT_KEYS:
+                if key in OBJECT_KEYS and level > 1:
                     return schemas.value(value)
                 return {
-                    self.key(name): self.value(each, schemas, declared, name) for name, each in value.items()
+                    self.key(name): self.value(each, schemas, declared, name, level + 1)
+                    for name, each in value.items()
                 }
             case list():
-                return [self.value(each, schemas, declared, key) for each in value]
+                # The objects of a list are no arguments, whatever the list is called.
+                return [
+                    self.value(each, schemas, declared, None if isinstance(each, dict) else key, level + 1)
+                    for each in value
+                ]
             case str():
-                return self._word(key, value)
+                return self.word(key, value)
             case int() if _is_index(key, value):
                 return value
         return schemas.value(value)
@@ -86,7 +102,7 @@ class WireRedactor:
         """A member's name."""
         return key if self.words.keeps_key(key) else self.texts(key)
 
-    def _word(self, key: str | None, value: str) -> str:
+    def word(self, key: str | None, value: str) -> str:
         """A value: where the format has words, what it knows of one stays."""
         if value == NULL_TEXT:
             return value
@@ -95,25 +111,45 @@ class WireRedactor:
         return "".join(part if stays else self.texts(part) for part, stays in self.words.split(value))
 
     def path(self, path: str) -> str:
-        """A request's path: the segments that formats and versions have; of the query only what names a framing."""
+        """A request's path: what formats and versions have of it; of the query only what names a framing."""
         place, _, query = path.partition("?")
-        segments = [
-            each if each in self.words.segments or _KEPT.fullmatch(each) else self.texts(each)
-            for each in _SEGMENT.split(place)
+        parts = [
+            part if stays or _VERSION.fullmatch(part) else self.texts(part)
+            for part, stays in self.words.split(place)
         ]
-        return "".join(segments) + ("?alt=sse" if "alt=sse" in query.split("&") else "")
+        return "".join(parts) + ("?alt=sse" if "alt=sse" in query.split("&") else "")
 
     # Frames.
 
-    def frame(self, frame: Frame, arguments: Iterable[Argument], *, sse: bool) -> bytes:
+    def frame(self, frame: Frame, arguments: Iterable[Argument], framing: Framing = SSE) -> bytes:
         """The frame's bytes, its framing and its faults as they were."""
+        if framing is EVENT_STREAM:
+            return self._message(frame, arguments)
         data = None if frame.data is None else self._data(_decode(frame.data), arguments)
-        if sse:
+        if framing is SSE:
             return self._block(frame.raw, iter(()) if data is None else iter(data.split("\n")))
         if frame.data is None or data is None:
             return _encode(self._text(_decode(frame.raw)))
         before, _, after = frame.raw.partition(frame.data)
         return before + _encode(data) + after
+
+    def _message(self, frame: Frame, arguments: Iterable[Argument]) -> bytes:
+        """A message of an AWS event stream, which has lengths and checksums."""
+        payload = self._payload(frame.raw if frame.data is None else frame.data, arguments)
+        if frame.event is not None:
+            kind, _, name = frame.event.partition(":")
+            return encode_message(payload, kind, self.word("event", name))
+        return write_faulty(payload, frame.fault)
+
+    def _payload(self, payload: bytes, arguments: Iterable[Argument]) -> bytes:
+        """What a message holds, or what it holds in Base64."""
+        reading = read_json(payload)
+        inside = reading.get("bytes") if isinstance(reading, dict) else None
+        if isinstance(inside, str):
+            with contextlib.suppress(ValueError):
+                told = self._data(_decode(base64.b64decode(inside, validate=True)), arguments)
+                return b'{"bytes":"%b"}' % base64.b64encode(_encode(told))
+        return _encode(self._data(_decode(payload), arguments))
 
     def _block(self, raw: bytes, data: Iterable[str]) -> bytes:
         lines = iter(data)
@@ -135,7 +171,7 @@ class WireRedactor:
     def _field(self, name: bytes, value: bytes) -> bytes:
         text = _decode(value)
         if name == b"event":
-            return _encode(respell(text, self._word("event", read_string(text))))
+            return _encode(respell(text, self.word("event", read_string(text))))
         if name == b"retry" and value.isdigit():
             return b"1"
         return _encode(respell(text, self.texts(read_string(text))))
@@ -159,7 +195,7 @@ class WireRedactor:
         if lexeme.is_string:
             if lexeme.is_key:
                 return redact_string(lexeme, self.key)
-            return redact_string(lexeme, partial(self._word, lexeme.key))
+            return redact_string(lexeme, partial(self.word, lexeme.key))
         if lexeme.is_number and _is_index(lexeme.key, lexeme.text):
             return lexeme.text
         return redact_word(lexeme, self.numbers, self.texts)
@@ -170,15 +206,26 @@ def _spans(text: str, arguments: Iterable[Argument]) -> list[_Span]:
     strings = [each for each in lexemes(text) if each.is_string and not each.is_key]
     spans: list[_Span] = []
     for argument in arguments:
-        fitting = [each for each in strings if read_string(each.body) == argument.text]
+        fitting = [each for each in strings if _as_read(each.body) == argument.text]
         chosen = next((each for each in fitting if each.key in TEXT_KEYS), fitting[0] if fitting else None)
         if chosen is not None:
             strings.remove(chosen)
-            body = write_string(argument.redacted, chosen.body)
-            spans.append(_Span(chosen.start, chosen.end, f'"{body}"'))
+            spans.append(_Span(chosen.start, chosen.end, f'"{_written(argument.redacted, chosen.body)}"'))
         elif (start := _find(text, argument.text, spans)) >= 0:
             spans.append(_Span(start, start + len(argument.text), argument.redacted))
     return spans
+
+
+def _as_read(body: str) -> str:
+    """A string's value, as readers have it who put U+FFFD in the place of bytes that are no UTF-8."""
+    return _NO_UTF8.sub("\ufffd", read_string(body))
+
+
+def _written(value: str, like: str) -> str:
+    """A string's body with this value, and with a byte that is no UTF-8 if `like` has one."""
+    body = write_string(value, like)
+    broken = _NO_UTF8.search(like)
+    return body if broken is None else body[: broken.start()] + broken[0] + body[broken.end() :]
 
 
 def _find(text: str, piece: str, spans: Sequence[_Span]) -> int:
