@@ -24,6 +24,7 @@ DIALECTS = {
     "openai-responses": "openai_responses",
     "gemini-generate": "gemini_generate",
     "gemini": "gemini_generate",
+    "gemini-interactions": "gemini_interactions",
     "openai-completions": "openai_completions",
     "vercel-ui": "vercel_ui",
     "ollama-chat": "ollama_chat",
@@ -39,6 +40,7 @@ PATHS = {
     "anthropic_messages": "/v1/messages",
     "openai_responses": "/v1/responses",
     "gemini_generate": "/v1beta/models/m:generateContent",
+    "gemini_interactions": "/v1beta/interactions",
     "openai_completions": "/v1/completions",
     "vercel_ui": "/api/chat",
     "ollama_chat": "/api/chat",
@@ -55,6 +57,7 @@ STREAM_PATHS = {
 """Where a stream is asked for at another path."""
 WIRES = (
     "openai-chat", "openai-completions", "anthropic-messages", "openai-responses", "gemini-generate", "ollama-chat",
+    "gemini-interactions",
     "cohere-v2-chat", "bedrock-converse", "bedrock-invoke", "dashscope-native",
 )  # fmt: skip
 FRAMINGS = {"json-array": "json_array"}
@@ -205,7 +208,7 @@ def _request(dialect: str, calls: tuple[tuple[Any, ...], ...], *, streamed: bool
     if dialect == "anthropic_messages":
         # A built-in client tool is the one kind that is declared without a schema.
         tools: list[dict[str, Any]] = [{"type": "bash_20250124", "name": name} for name in names]
-    elif dialect == "openai_responses":
+    elif dialect in ("openai_responses", "gemini_interactions"):
         tools = [{"type": name} if name in BUILTIN else {"type": "function", "name": name} for name in names]
     elif dialect == "gemini_generate":
         tools = [{"functionDeclarations": [{"name": name} for name in names]}]
