@@ -222,3 +222,14 @@ def test_text_of_a_choice_overtakes_held_frames_only_if_the_client_meets_the_cho
     assert judged(FIRST + held + late + later, clean=False).passed == FIRST + late + later
     assert judged(held + late, clean=False).passed == b""
     assert judged(FIRST + held + later, clean=False).passed == FIRST
+
+
+@pytest.mark.parametrize("key", ["nbject", "Object", "object_"])
+def test_a_chunk_that_names_itself_under_another_key_says_something_else_to_every_client(key: str) -> None:
+    """One flipped bit of a recorded turn of xAI: openai-python's helper drops the chunk, and with it the call."""
+    named = {key: "chat.completion.chunk"}
+    entry = {"index": 0, "id": "c1", "function": {"name": "ls", "arguments": "{}"}}
+    whole = chunk({"tool_calls": [entry]}, "tool_calls", **named) + DONE
+    judged = judge("openai_chat", whole)
+    assert (judged.outcome, judged.codes) == ("blocked", {"invalid_chunk"})
+    assert judge("openai_chat", whole.replace(key.encode(), b"object")).outcome == "released"

@@ -274,11 +274,14 @@ class ChatDecoder:
     def _kind(self, chunk: Mapping[str, Any], choices: Sequence[Any], data: bytes) -> list[Event]:
         """All chunks say that they are chunks, or none does: openai-python's helper drops those that do not.
 
-        Azure's first and filter chunks, which carry no choice or no delta, say nothing either way.
+        Azure's first and filter chunks, which carry no choice or no delta, say nothing either way. One that says it under another
+        key says something else to every client.
         """
         if not self._streamed:
             return []
         kind = blank_to_none(chunk.get("object"))
+        if kind is None and CHUNK in chunk.values():
+            kind = ""
         matters = any(isinstance(choice, dict) and "delta" in choice for choice in choices)
         if kind == CHUNK or matters:
             self._kinds.add(kind if kind is None or isinstance(kind, str) else "")
