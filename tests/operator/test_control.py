@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
+import socket
 import time
 from collections.abc import AsyncIterator, Iterator
 from dataclasses import dataclass, field
@@ -360,6 +361,15 @@ def test_a_reply_that_passes_unjudged_is_cut(run: Run, tmp_path: Path) -> None:
     run(main())
 
 
+async def slow_reader(port: int) -> Client:
+    """A client whose socket takes little: set before it connects, the size of its buffer is never adapted."""
+    connection = socket.socket()
+    connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+    connection.setblocking(False)
+    await asyncio.get_running_loop().sock_connect(connection, ("127.0.0.1", port))
+    return Client(*await asyncio.open_connection(sock=connection, limit=1024))
+
+
 async def unframed(client: Client) -> bytes:
     """Whatever comes until the connection ends, however it ends."""
     try:
@@ -396,11 +406,13 @@ def test_a_release_that_the_client_is_slow_to_take_is_not_finished(run: Run, tmp
         await peer.hold()
 
     async def main() -> None:
-        async with staged(tmp_path, script) as stage, stage.world.connect(limit=1024) as client:
+        async with staged(tmp_path, script) as stage:
+            client = await slow_reader(stage.world.port)
             client.writer.write(request())
             await until(GateState.RELEASED, stage)
             await stage.operator.latch("stop_all")
             rest = await unframed(client)
+            client.leave()
             assert b"call_1" not in rest.replace(b"canary", b"")
             recorded = await stage.world.turn()
             assert (recorded.outcome, recorded.delivery) == (Outcome.RELEASED, Delivery.UNKNOWN)

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from turngate.bearer import write_private
 from turngate.errors import ConfigError
 from turngate.operator.tokens import (
     Role,
@@ -16,7 +17,6 @@ from turngate.operator.tokens import (
     first_token,
     first_token_path,
     token_store_path,
-    write_private,
 )
 
 
