@@ -123,6 +123,16 @@ def test_an_adapter_imports_nothing_of_turngate_when_it_runs() -> None:
     ] == []
 
 
+def test_the_conformance_kit_knows_nothing_of_the_proxy_that_it_judges() -> None:
+    kit = [path for path in MODULES if name_of(path).startswith("conformance/")]
+    assert kit
+    assert [
+        name_of(path)
+        for path in kit
+        if any(is_within(module, {"turngate.proxy", "turngate.transport"}) for module in imports(path))
+    ] == []
+
+
 def test_the_core_never_waits() -> None:
     waiting = (ast.AsyncFunctionDef, ast.Await, ast.AsyncFor, ast.AsyncWith)
     core = [path for path in MODULES if name_of(path).split("/")[0] in ALLOWED]

@@ -16,6 +16,7 @@ from turngate.conformance.environment import default_folder, set_up
 from turngate.conformance.gateway import judge_through, reachable_through
 from turngate.conformance.provider import Provider, served
 from turngate.conformance.report import Report
+from turngate.conformance.results import FILE, load_results, tables
 from turngate.conformance.scenario import Scenario, load_scenarios
 from turngate.conformance.split import read_split
 from turngate.conformance.surface import SURFACES
@@ -225,6 +226,17 @@ def list_scenarios(dialects: tuple[str, ...], fixtures: Path | None) -> None:
     """Name every scenario, with the verdict that it deserves and what is special about it."""
     for scenario in load_scenarios(fixtures, dialects):
         click.echo(f"{scenario.name}\t{scenario.expect.outcome}\t{scenario.envelope.title}")
+
+
+@conformance.command()
+@click.option("--report", "form", type=click.Choice(["human", "json"]), default="human", show_default=True)
+def results(form: str) -> None:
+    """Print what the pinned SDKs and gateways did when they were last measured."""
+    if form == "json":
+        click.echo(FILE.read_text(encoding="utf-8"), nl=False)
+        return
+    for line in tables(load_results()):
+        click.echo(line)
 
 
 @conformance.command()

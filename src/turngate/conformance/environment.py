@@ -66,11 +66,18 @@ def command_for(name: str, folder: Path) -> list[str]:
         return [_program("node"), str(place / adapter.file)]
     if _python(place).exists():
         python = str(_python(place))
-    elif importlib.util.find_spec(adapter.module) is not None:
+    elif _is_importable(adapter.module):
         python = sys.executable
     else:
         raise ConfigError(_missing(adapter, folder))
     return [python, "-P", worker, str(_file(adapter)), *adapter.packages]
+
+
+def _is_importable(module: str) -> bool:
+    try:
+        return importlib.util.find_spec(module) is not None
+    except ModuleNotFoundError:  # the package around it is missing
+        return False
 
 
 def _missing(adapter: Adapter, folder: Path) -> str:

@@ -19,6 +19,7 @@ from turngate.conformance.split import Split
 from turngate.conformance.take import SETTLE_S, TEXT_PATIENCE_S, Take
 from turngate.dialects import dialect_for
 from turngate.errors import TurngateError
+from turngate.presets import preset_named
 
 PATIENCE_S = 60.0
 """How long one take may last; gateways wait for an upstream that says nothing more, but not that long."""
@@ -35,14 +36,21 @@ def reachable_through(scenarios: Sequence[Scenario], preset: str) -> list[Scenar
 
     What rests on an operator's own settings is left out, and of two dialects on one path the one that the preset does not mean.
     """
-    family = "mistral" if preset == "mistral" else None
+    known = preset_named(preset)
+    family = known.family if known is not None else None
     return [
         scenario
         for scenario in scenarios
         if not scenario.disputable
         and scenario.preset in ("strict", preset)
-        and dialect_for("POST", scenario.envelope.path, family) is scenario.envelope.dialect
+        and _claimant(scenario, family) == scenario.dialect
     ]
+
+
+def _claimant(scenario: Scenario, family: str | None) -> str | None:
+    path = scenario.envelope.path.partition("?")[0]
+    dialect = dialect_for(scenario.envelope.method, path, family)
+    return dialect.name if dialect is not None else None
 
 
 async def judge_through(

@@ -77,10 +77,26 @@ SURFACES: Mapping[str, Surface] = {
         (("candidates", EACH, "content", "parts", EACH, "text"),),
         (b'"functionResponse"',),
     ),
+    "gemini_interactions": Surface(
+        lambda words: {"input": words},
+        (("type=text", "text"), ("delta", "type=text", "text"), ("steps", EACH, "content", EACH, "text")),
+        (b'"function_result"',),
+    ),
     "bedrock_converse": Surface(
         _in_parts,
         (("delta", "text"), ("output", "message", "content", EACH, "text")),
         (b'"toolResult"',),
+    ),
+    "bedrock_invoke": Surface(
+        # The events are inside the frames, in Base64; the kit does not look for text there.
+        _messages,
+        (("content", EACH, "text"),),
+        (b'"type":"tool_result"',),
+    ),
+    "ag_ui": Surface(
+        lambda words: {"messages": [{"id": "m", "role": "user", "content": words}]},
+        (("type=TEXT_MESSAGE_CONTENT", "delta"),),
+        (b'"role":"tool"',),
     ),
     "cohere_chat": Surface(
         _messages,
@@ -94,7 +110,7 @@ SURFACES: Mapping[str, Surface] = {
         (b'"role":"tool"',),
     ),
 }
-"""By the dialect's name. The kit plays the fixtures of these dialects."""
+"""By the dialect's name. The kit plays the fixtures of these dialects; those of `vercel_ui` rest on schemas that an operator pinned."""
 
 
 def _at(value: Any, path: Sequence[str]) -> Iterator[str]:

@@ -17,8 +17,8 @@ from turngate.conformance.split import Split
 
 TEXT_PATIENCE_S = 1.0
 """How long text may be under way with nothing behind it, before it counts as delayed."""
-SETTLE_S = 0.5
-"""How long the proof is withheld from a reader that has shown no call yet: one that acts early does so in milliseconds."""
+SETTLE_S = 1.0
+"""How long the proof is withheld from a reader that has shown no call yet: one that acts early does so in milliseconds, behind a slow gateway in tenths."""
 
 
 @dataclass(slots=True)

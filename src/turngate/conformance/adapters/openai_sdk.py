@@ -1,7 +1,8 @@
-"""The official `openai` package: Chat Completions.
+"""The official `openai` package: Chat Completions and Responses.
 
-`raw`: chunks joined by index as the vendor's guide shows, calls run when the stream has ended. `helper`: `.stream()` and its final
-completion. `events`: calls run at the helper's `tool_calls.function.arguments.done`. `whole`: not streamed.
+`raw`: chunks joined by index as the vendor's guide shows, calls run when the stream has ended; for Responses the items that the stream
+said were done. `helper`: `.stream()` and its final completion or response. `events`: calls run at once, at the helper's
+`tool_calls.function.arguments.done` or at `response.output_item.done`. `whole`: not streamed.
 """
 
 from __future__ import annotations
@@ -15,7 +16,8 @@ if TYPE_CHECKING:
 
     from turngate.conformance.adapters.worker import Ask
 
-DIALECTS = ("openai_chat",)
+DIALECTS = ("openai_chat", "openai_responses")
+_RESPONSES = "openai_responses"
 
 
 @functools.cache
@@ -28,22 +30,31 @@ def client(origin: str) -> Any:
 
 def raw(ask: Ask) -> None:
     """Join the chunks."""
+    if ask.dialect == _RESPONSES:
+        _run_items(ask, [event.item for event in _response_events(ask) if event.type == _ITEM_DONE])
+        return
     joined: dict[tuple[int, int], list[str | None]] = {}
     for chunk in client(ask.origin).chat.completions.create(**ask.request):
         for choice in chunk.choices:
             ask.say(choice.delta.content)
             for call in choice.delta.tool_calls or ():
                 entry = joined.setdefault((choice.index, call.index), [None, None, ""])
-                function = call.function
                 entry[0] = entry[0] or call.id
-                entry[1] = entry[1] or (function and function.name)
-                entry[2] = (entry[2] or "") + ((function and function.arguments) or "")
+                if call.function:
+                    entry[1] = entry[1] or call.function.name
+                    entry[2] = (entry[2] or "") + (call.function.arguments or "")
     for call_id, name, arguments in joined.values():
         ask.execute(id=call_id, name=name, arguments=json.loads(arguments or "{}"))
 
 
 def helper(ask: Ask) -> None:
     """Take the final completion."""
+    if ask.dialect == _RESPONSES:
+        with client(ask.origin).responses.stream(**_unstreamed(ask)) as responses:
+            for event in responses:
+                _say(ask, event)
+            _run_items(ask, responses.get_final_response().output)
+        return
     with client(ask.origin).chat.completions.stream(**_unstreamed(ask)) as stream:
         for event in stream:
             if event.type == "content.delta":
@@ -55,6 +66,11 @@ def helper(ask: Ask) -> None:
 
 def events(ask: Ask) -> None:
     """Run each call when the helper says that its arguments are done."""
+    if ask.dialect == _RESPONSES:
+        for event in _response_events(ask):
+            if event.type == _ITEM_DONE:
+                _run_items(ask, [event.item])
+        return
     with client(ask.origin).chat.completions.stream(**_unstreamed(ask)) as stream:
         for event in stream:
             if event.type == "content.delta":
@@ -65,6 +81,9 @@ def events(ask: Ask) -> None:
 
 def whole(ask: Ask) -> None:
     """Take the completion."""
+    if ask.dialect == _RESPONSES:
+        _run_items(ask, client(ask.origin).responses.create(**ask.request).output)
+        return
     completion = client(ask.origin).chat.completions.create(**ask.request)
     for choice in completion.choices:
         ask.say(choice.message.content)
@@ -83,6 +102,28 @@ def _run(ask: Ask, calls: Iterable[Any]) -> None:
             ask.execute(
                 id=call.id, name=call.function.name, arguments=json.loads(call.function.arguments or "{}")
             )
+
+
+_ITEM_DONE = "response.output_item.done"
+
+
+def _response_events(ask: Ask) -> Iterable[Any]:
+    for event in client(ask.origin).responses.create(**ask.request):
+        _say(ask, event)
+        yield event
+
+
+def _say(ask: Ask, event: Any) -> None:
+    if event.type == "response.output_text.delta":
+        ask.say(event.delta)
+
+
+def _run_items(ask: Ask, items: Iterable[Any]) -> None:
+    for item in items:
+        if item.type == "custom_tool_call":
+            ask.execute(id=item.call_id, name=item.name, arguments=item.input)
+        elif item.type == "function_call":
+            ask.execute(id=item.call_id, name=item.name, arguments=json.loads(item.arguments or "{}"))
 
 
 WAYS = {"raw": raw, "helper": helper, "events": events, "whole": whole}
