@@ -14,7 +14,7 @@ import re
 from turngate.core.frame import Frame, FrameFault, is_utf8
 
 # What `str.splitlines` cuts at beside LF and CRLF, as UTF-8: VT, FF, FS, GS, RS, NEL, LINE and PARAGRAPH SEPARATOR, a bare CR.
-_OTHER_LINE_END = re.compile(rb"[\x0b\x0c\x1c-\x1e]|\xc2\x85|\xe2\x80[\xa8\xa9]|\r(?!\n\Z)")
+_OTHER_LINE_END = re.compile(rb"[\x0b\x0c\x1c-\x1e]|\xc2\x85|\xe2\x80[\xa8\xa9]|\r(?!\n?\Z)")
 
 
 class NDJSONFramer:

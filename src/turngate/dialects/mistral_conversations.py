@@ -210,7 +210,7 @@ class ConversationDecoder:
             case "function.call.delta":
                 return self._call(value, value.get("arguments"), None)
             case "conversation.response.started":
-                return [TurnOpened(text_or_none(value.get("conversation_id")), None), ChoiceOpened(0)]
+                return [TurnOpened(None, None), ChoiceOpened(0)]
             case "conversation.response.done":
                 return self._done(kind)
             case "conversation.response.error":
@@ -266,7 +266,7 @@ class ConversationDecoder:
             suspect = may_carry(data, self.carriers)
             return [Defect(Code.INVALID_EVENT, "a reply without outputs", may_carry_call=suspect)]
         events: list[Event] = [
-            TurnOpened(text_or_none(value.get("conversation_id")), None),
+            TurnOpened(None, None),
             ChoiceOpened(0),
             Prose(trailer=True),
         ]

@@ -35,6 +35,9 @@ PATHS = {
     "anthropic_messages": "/v1/messages",
     "openai_responses": "/v1/responses",
     "openai_completions": "/v1/completions",
+    "ollama_chat": "/api/chat",
+    "cohere_chat": "/v2/chat",
+    "mistral_conversations": "/v1/conversations",
 }
 """Where a request goes whose document names no path: the format's own, where it has one."""
 

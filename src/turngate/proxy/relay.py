@@ -240,6 +240,8 @@ class TurnRelay:
     async def run(self, response: UpstreamResponse, reply: Reply, framing: Framing) -> None:
         """Judge the reply and carry it to the client."""
         self._response, self._reply = response, reply
+        # Where a path or a header asks for a stream, only the reply shows that it is one.
+        self.start = replace(self.start, streamed=framing.streamed)
         session = self.session = self._new_session(framing)
         self._head_due = self._loop.time() + HEAD_GRACE_S
         timer = self._loop.call_at(self._head_due, response.wake) if framing.streamed else None
