@@ -184,7 +184,12 @@ def test_a_body_is_judged_like_a_stream() -> None:
         judged = judge(CONVERSATIONS, bad, streamed=False)
         assert judged.outcome == "blocked"
         assert code in judged.codes
-    for harmless in (body(said, ran, {"type": "agent.handoff"}), b'{"object":"conversation","id":"conv_1"}'):
+    ran_again = {"type": "tool.execution", "name": "web_search", "arguments": "{}"}
+    for harmless in (
+        body(ran_again, ran_again),
+        body(said, ran, {"type": "agent.handoff"}),
+        b'{"object":"conversation","id":"conv_1"}',
+    ):
         assert judge(CONVERSATIONS, harmless, streamed=False).outcome == "passed"
 
 

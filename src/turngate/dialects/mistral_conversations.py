@@ -4,7 +4,7 @@ Source: the official SDK's `ConversationEvents`, `ConversationResponse` and `Fun
 
     wire                                            event
     conversation.response.started                   TurnOpened, ChoiceOpened
-    function.call.delta, new                        SlotOpened, SlotIdentified   keyed (output_index, tool_call_id)
+    function.call.delta, new                        SlotOpened, SlotIdentified   keyed (0, output_index, tool_call_id)
       .arguments                                    Fragment          pieces of one call repeat its id and name
     tool.execution.started                          SlotOpened        run by the provider: recorded, not held
     conversation.response.done                      ChoiceClosed, TurnClosed     closes every call; it gives no reason
@@ -36,6 +36,7 @@ from turngate.core.event import (
     Prose,
     ProviderFault,
     RunsOn,
+    SlotKey,
     SlotOpened,
     TurnClosed,
     TurnOpened,
@@ -162,8 +163,9 @@ class ConversationDecoder:
         self._policy = policy
         self._streamed = streamed
         self._client_hands_off = isinstance(tools, ConversationToolset) and tools.client_hands_off
-        self._names: dict[tuple[int, str], Any] = {}
+        self._names: dict[SlotKey, Any] = {}
         """What the calls that have begun are called."""
+        self._executions = 0
         self._holding = False
         self._started = False
         """What the client has seen: whether the response began, ..."""
@@ -230,7 +232,7 @@ class ConversationDecoder:
         call_id = blank_to_none(value.get("tool_call_id"))
         if not is_index(index) or not isinstance(call_id, str):
             return [Defect(Code.INVALID_SLOT, "a call without a valid index and id", "outputs")]
-        key, path = (index, call_id), f"outputs[{index}]"
+        key, path = (0, index, call_id), f"outputs[{index}]"
         events: list[Event] = []
         name = blank_to_none(value.get("name"))
         if key not in self._names:
@@ -248,7 +250,8 @@ class ConversationDecoder:
     def _execution(self, value: Mapping[str, Any]) -> list[Event]:
         """A call that the provider runs; its result follows in the same reply."""
         call_id = text_or_none(blank_to_none(value.get("id")))
-        key = ("execution", call_id or len(self._names))
+        self._executions += 1
+        key = (0, "execution", call_id or self._executions)
         path = "outputs"
         return [
             SlotOpened(key, 0, path, runs_on=RunsOn.PROVIDER),
@@ -320,7 +323,7 @@ class ConversationDecoder:
         return encode(_error(notice.message, notice.details))
 
 
-def _arguments(key: tuple[int, str], path: str, arguments: Any, raw: bytes | None) -> list[Event]:
+def _arguments(key: SlotKey, path: str, arguments: Any, raw: bytes | None) -> list[Event]:
     if isinstance(arguments, str):
         return [Fragment(key, arguments)]
     text = exact_text(raw) if isinstance(arguments, dict) else None
