@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.dialects import responses
 from tests.dialects.wire import TEXT, TOOLS, delta, message_start, start
 from turngate.core.event import (
     Defect,
@@ -24,17 +25,21 @@ from turngate.core.policy import TurnPolicy
 from turngate.core.session import Decoder
 from turngate.core.sse import SSEFramer
 from turngate.dialects import DIALECTS, dialect_for, dialect_named
-from turngate.dialects.base import may_carry
+from turngate.dialects.base import encode, may_carry
 
-NAMES = ["openai_chat", "anthropic_messages", "mistral_chat"]
+NAMES = ["openai_chat", "anthropic_messages", "mistral_chat", "openai_responses"]
 KEYS = [
     "type", "index", "message", "content", "content_block", "delta", "partial_json", "input", "name", "id", "stop_reason",
+    "response", "output", "output_index", "item", "item_id", "status", "action", "part", "sequence_number",
     "choices", "tool_calls", "function_call", "function", "custom", "arguments", "finish_reason", "error", "toolset_name",
 ]  # fmt: skip
 WORDS = [
     "content_block_start", "content_block_delta", "content_block_stop", "message_start", "message_delta", "message_stop",
     "error", "ping", "tool_use", "server_tool_use", "text", "fallback", "input_json_delta", "text_delta", "function",
-    "custom", "tool_calls", "stop", "ls", "null", "",
+    "custom", "tool_calls", "stop", "ls", "null", "", "response.created", "response.output_item.added",
+    "response.output_item.done", "response.function_call_arguments.delta", "response.function_call_arguments.done",
+    "response.shell_call_command.delta", "response.content_part.added", "response.completed", "response.incomplete",
+    "function_call", "shell_call", "message",
 ]  # fmt: skip
 SCALARS = (
     st.none()
@@ -58,6 +63,9 @@ def fresh(name: str, *, streamed: bool = True) -> Decoder:
     if name == "anthropic_messages" and streamed:
         opening = message_start() + start(0, TEXT)
         for frame in SSEFramer(1 << 20).receive_data(opening):
+            decoder.decode(frame)
+    elif name == "openai_responses" and streamed:
+        for frame in SSEFramer(1 << 20).receive_data(responses.wire(*responses.SPOKEN[:4])):
             decoder.decode(frame)
     elif streamed:
         decoder.decode(Frame(b"", b'{"id":"r","choices":[{"index":0,"delta":{"role":"assistant"}}]}'))
@@ -96,6 +104,10 @@ def test_no_bytes_make_a_decoder_raise(
 CALLS: dict[str, tuple[str | None, str]] = {
     "openai_chat": (None, '{"choices":[{"index":0,"delta":{"content":"a","tool_calls":[{"index":0,"function":{}}]}}]}'),
     "mistral_chat": (None, '{"choices":[{"index":0,"delta":{"function_call":{"name":"ls","arguments":""}}}]}'),
+    "openai_responses": (
+        "response.output_item.added",
+        '{"type":"response.output_item.added","output_index":1,"item":{"type":"function_call","arguments":""}}',
+    ),
     "anthropic_messages": (
         "content_block_delta",
         '{"type":"content_block_delta","index":0,"delta":{"type":"input_json_delta","partial_json":"{}"}}',
@@ -146,6 +158,10 @@ def test_a_plain_delta_is_the_decoders_own_prose(name: str) -> None:
         (frame,) = SSEFramer(1 << 20).receive_data(delta(0, type="text_delta", text="the tool_use of json"))
         assert frame.data is not None
         data, event = frame.data, frame.event
+    elif name == "openai_responses":
+        (frame,) = SSEFramer(1 << 20).receive_data(responses.wire(responses.SPOKEN[4], start=9))
+        assert frame.data is not None
+        data, event = frame.data, frame.event
 
     assert decoder.decode(Frame(data, data, event)) is decoder.prose
 
@@ -190,3 +206,9 @@ def test_a_path_and_a_family_choose_the_dialect(path: str, family: str | None) -
 
 def test_every_dialect_is_found_by_its_name() -> None:
     assert [type(dialect_named(dialect.name)) for dialect in DIALECTS] == [type(each) for each in DIALECTS]
+
+
+def test_half_a_surrogate_pair_in_what_a_provider_said_stays_an_escape() -> None:
+    assert encode({"text": "a\ud83d"}) == b'{"text":"a\\ud83d"}'
+    assert json.loads(encode("\ud83d" + "\ude00")) == "\U0001f600"
+    assert encode({"text": "\u00e9"}) == '{"text":"\u00e9"}'.encode()

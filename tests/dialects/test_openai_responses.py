@@ -85,6 +85,14 @@ def test_a_name_among_events_without_names_blocks_the_turn() -> None:
     assert judged(data + wire(END, named=False, start=90)).codes == {"invalid_event"}
 
 
+def test_a_response_without_its_first_event_is_not_released() -> None:
+    """The official helper raises there; who only fetches a response may come in the middle of it."""
+    late = [event("response.in_progress", response=response(tools=ECHO)), *WHOLE[2:]]
+
+    assert judged(late).codes == {"invalid_event"}
+    assert judged(late, tools=FETCHED).outcome == "released"
+
+
 def test_a_sentinel_after_the_last_event_changes_nothing() -> None:
     turn = judged([*WHOLE, b"data: [DONE]\n\n"])
 
@@ -168,6 +176,10 @@ MALFORMED: dict[str, tuple[list[Said], str]] = {
     ),
     "a part of an unknown type": (
         [event("response.content_part.added", output_index=0, content_index=1, part={"type": "tool_use"})],
+        "unsupported_event",
+    ),
+    "a part that is a list": (
+        [event("response.content_part.added", output_index=0, content_index=1, part=[{"type": "tool_use"}])],
         "unsupported_event",
     ),
     "no JSON": ([b'data: {"type":"response.output_item.added","item"\n\n'], "invalid_event"),

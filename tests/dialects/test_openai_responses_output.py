@@ -243,6 +243,8 @@ BLOCKED: dict[str, tuple[list[Said], list[Any], str]] = {
     "an item of an unknown type": ([added(1, item("hologram")), done(1, item("hologram"))], [], "unsupported_event"),
     "an unknown item that is only done": ([done(5, item("hologram"))], [function()], "unsupported_event"),
     "an unknown item in the final output": (CALL, [function(), item("hologram")], "unsupported_event"),
+    "an item without a type in the final output": (CALL, [function(), {"name": "ls"}], "invalid_event"),
+    "an item id that is no text": (call(function(id=[])), [function(id=[])], "invalid_call_id"),
     "an unknown part of a message": ([*CALL, added(5, {**message(5), "content": [{"type": "tool_use"}]})], [function()], "unsupported_event"),
     "an unknown part in the final output": (CALL, [function(), {**message(5), "content": ["x"]}], "unsupported_event"),
     "a key in another case": ([*CALL[:-1], done(1, {**function(), "Arguments": "{}"})], [function()], "unsupported_event"),

@@ -34,6 +34,8 @@ DECLARED: dict[str, tuple[dict[str, Any], list[Tool]]] = {
     ),
     "a tool search of the provider's": ({"type": "tool_search"}, [Tool("tool_search", BUILTIN, PROVIDER)]),
     "a search": ({"type": "web_search"}, [Tool("web_search", BUILTIN, PROVIDER)]),
+    "a tool of no known shape": ({"type": ["shell"], "name": ["x"]}, []),
+    "a namespace inside another": ({"type": "namespace", "name": "a", "tools": [{"type": "namespace", "name": "b"}]}, []),
     "a function without a name": ({"type": "function", "parameters": SCHEMA}, []),
 }  # fmt: skip
 
@@ -80,7 +82,12 @@ def test_a_tool_declared_twice_differently_is_ambiguous() -> None:
 
 @pytest.mark.parametrize(
     ("choice", "named"),
-    [("auto", False), ({"type": "function", "name": "ls"}, True), ({"type": "custom", "name": "x"}, True)],
+    [
+        ("auto", False),
+        ({"type": {}}, False),
+        ({"type": "function", "name": "ls"}, True),
+        ({"type": "custom", "name": "x"}, True),
+    ],
 )
 def test_a_forced_tool_is_noted(choice: Any, named: bool) -> None:
     assert read_toolset(json.dumps({"tool_choice": choice}).encode()).named_choice is named

@@ -10,6 +10,7 @@ read with care or held.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, ClassVar, Protocol
 
@@ -40,7 +41,7 @@ KEEP_ALIVE: tuple[Event, ...] = (KeepAlive(),)
 SSE_OR_BODY: tuple[Framing, ...] = (SSE, BODY)
 """What the replies of most dialects come in."""
 
-encode = msgspec.json.Encoder().encode
+_encode = msgspec.json.Encoder().encode
 
 # An ASCII letter of a key can be written as \u00XX and no other way.
 _ESCAPED_ASCII = b"\\u00"
@@ -74,6 +75,14 @@ class Dialect(Protocol):
     def error_body(self, message: str, details: Mapping[str, object]) -> bytes:
         """An HTTP error body in the provider's envelope, for what is refused before any reply exists."""
         ...
+
+
+def encode(value: Any) -> bytes:
+    """JSON of our own. Half a surrogate pair, which the wire can spell and a piece of text may end with, stays an escape."""
+    try:
+        return _encode(value)
+    except UnicodeEncodeError:
+        return json.dumps(value, separators=(",", ":")).encode()
 
 
 def may_carry(raw: bytes, carriers: Sequence[bytes]) -> bool:

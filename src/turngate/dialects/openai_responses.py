@@ -274,6 +274,10 @@ class ResponsesDecoder:
         events = self._open(response)
         if kind == "response.created" and not events:
             events.append(TurnOpened(text_or_none(response.get("id")), None))
+        elif kind != "response.created" and events and not self._tools.replayed:
+            # The official helper refuses a response that does not begin with its first event.
+            message = "a response that begins without response.created"
+            events.append(Defect(Code.INVALID_EVENT, message, "response", may_carry_call=False))
         for item in listed(response.get("output")):
             wire = text_or_none(item.get("type")) if isinstance(item, dict) else None
             if wire is None or not carries_no_call(wire, self._policy):

@@ -107,7 +107,7 @@ def unknown_parts(parts: Iterable[Any], policy: TurnPolicy) -> list[Event]:
     return [
         Unrecognised(f"part of type {wire_word(kind)!r}", may_carry_call=True)
         for kind in kinds
-        if kind is not None and kind not in (HARMLESS_PARTS | policy.harmless)
+        if kind is not None and not (isinstance(kind, str) and kind in (HARMLESS_PARTS | policy.harmless))
     ]
 
 
@@ -123,7 +123,7 @@ def read_call(item: Mapping[str, Any], path: str, tools: Toolset) -> CallItem | 
     defects: list[Event] = []
     key = "id" if wire == "mcp_approval_request" else "call_id"
     call_id, name = blank_to_none(item.get(key)), blank_to_none(item.get("name"))
-    if call_id is not None and not isinstance(call_id, str):
+    if not isinstance(item.get("id"), str | None) or not isinstance(call_id, str | None):
         defects.append(Defect(Code.INVALID_CALL_ID, "an id that is no text", path))
     if name is not None and not isinstance(name, str):
         defects.append(Defect(Code.INVALID_TOOL_NAME, "a name that is no text", path))
@@ -151,8 +151,9 @@ def _runs_on(wire: str, item: Mapping[str, Any], tools: Toolset) -> RunsOn:
             declared = tools.find("shell")
             at_provider = declared is not None and declared.runs_on is RunsOn.PROVIDER
     elif wire == "custom_tool_call":
-        name = item.get("name")
-        at_provider = name in _X_SEARCH and tools.find(name) is None and tools.find("x_search") is not None
+        name = text_or_none(item.get("name"))
+        known = name in _X_SEARCH and tools.find("x_search") is not None
+        at_provider = known and name not in tools.tools
     return RunsOn.PROVIDER if at_provider else RunsOn.AGENT
 
 

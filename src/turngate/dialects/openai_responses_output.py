@@ -157,9 +157,12 @@ class Output:
         for position, item in enumerate(output):
             path = f"response.output[{position}]"
             kind = text_or_none(item.get("type")) if isinstance(item, dict) else None
-            copy = None if kind is None else read_call(item, path, self.tools)
+            if kind is None:
+                events.append(Defect(Code.INVALID_EVENT, "an item without a type", path))
+                continue
+            copy = read_call(item, path, self.tools)
             if copy is None:
-                if kind is not None and not carries_no_call(kind, self._policy):
+                if not carries_no_call(kind, self._policy):
                     events.append(Unrecognised(f"item of type {wire_word(kind)!r}", may_carry_call=True))
                 events += self._parts_of(item)
             elif copy.runs_on is RunsOn.AGENT:

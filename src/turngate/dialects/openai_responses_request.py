@@ -40,7 +40,7 @@ def read_toolset(body: bytes) -> Toolset:
     brought = (
         entry
         for item in listed(request.get("input"))
-        if isinstance(item, dict) and item.get("type") in _BROUGHT_BY_INPUT
+        if isinstance(item, dict) and text_or_none(item.get("type")) in _BROUGHT_BY_INPUT
         for entry in listed(item.get("tools"))
     )
     return _toolset(request, listed(request.get("tools")), brought)
@@ -74,7 +74,7 @@ def _toolset(request: Mapping[str, Any], entries: Iterable[Any], brought: Iterab
         tools,
         ambiguous,
         toolsets=frozenset(family for family in servers if family is not None),
-        named_choice=isinstance(choice, dict) and choice.get("type") in _NAMED_CHOICES,
+        named_choice=isinstance(choice, dict) and text_or_none(choice.get("type")) in _NAMED_CHOICES,
         streamed=request.get("stream") is True,
         model=text_or_none(request.get("model")),
     )
@@ -84,16 +84,18 @@ def _tools(entry: Mapping[str, Any], namespace: Any = None) -> Iterator[Tool]:
     kind, name = entry.get("type"), entry.get("name")
     if kind == "namespace":
         for nested in listed(entry.get("tools")):
-            if isinstance(nested, dict):
+            if isinstance(nested, dict) and nested.get("type") != "namespace":
                 yield from _tools(nested, name)
     elif kind in ("function", None) and isinstance(name, str):
         yield Tool(qualified(namespace, name), schema=entry.get("parameters"))
     elif kind == "custom" and isinstance(name, str):
         yield Tool(qualified(namespace, name), CallKind.CUSTOM)
+    elif not isinstance(kind, str):
+        return
     elif kind in _BUILTIN:
         runs_on = RunsOn.PROVIDER if _runs_at_the_provider(entry) else RunsOn.AGENT
         yield Tool(_BUILTIN[kind], CallKind.BUILTIN, runs_on, entry.get("parameters"))
-    elif isinstance(kind, str) and kind not in _NAMED:
+    elif kind not in _NAMED:
         yield Tool(kind, CallKind.BUILTIN, RunsOn.PROVIDER)
 
 
