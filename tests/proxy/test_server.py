@@ -69,7 +69,7 @@ class Process:
 
     async def until_refusing(self) -> None:
         """Wait until nothing listens any more."""
-        with contextlib.suppress(ConnectionRefusedError):
+        with contextlib.suppress(ConnectionRefusedError, ConnectionResetError):
             while True:
                 _, writer = await asyncio.open_connection("127.0.0.1", self.port)
                 writer.transport.abort()

@@ -30,6 +30,7 @@ from turngate.metrics import Metrics, State, TurnFigures
 from turngate.proxy import passthrough
 from turngate.proxy.front import front_of, request_target
 from turngate.proxy.headers import content_coding, media_type, request_headers, response_headers
+from turngate.proxy.ownership import Conversations, conversation_of, owner_of
 from turngate.proxy.passthrough import PassCounters
 from turngate.proxy.relay import Judging, Stop, TurnRelay, UnjudgedRequest
 from turngate.proxy.reply import Reply
@@ -64,6 +65,7 @@ class Gate:
     """The HTTP clients, by upstream name."""
     own: ASGIApp
     counters: PassCounters = field(default_factory=PassCounters)
+    conversations: Conversations = field(default_factory=Conversations)
     metrics: Metrics = field(init=False)
 
     def __post_init__(self) -> None:
@@ -134,6 +136,9 @@ class Gate:
             raise RuntimeError("a request is served outside of a task")
         watch = ClientWatch(receive, task, reply, turn)
         self._register(turn_id, under_way, task)
+        under_way.owner = owner_of(scope["headers"])
+        conversation = conversation_of(scope["headers"], under_way.owner)
+        self.conversations.begin(conversation, under_way)
         response: UpstreamResponse | None = None
         try:
             response = await self.upstreams[route.upstream.name].request(head, body, route.upstream.timeouts)
@@ -157,6 +162,7 @@ class Gate:
             raise
         finally:
             watch.end()
+            self.conversations.end(conversation, under_way)
             self.judging.live.pop(turn_id, None)
             self.judging.unjudged.pop(turn_id, None)
             if response is not None:

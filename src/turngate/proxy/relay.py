@@ -101,6 +101,7 @@ class UnjudgedRequest:
     start: TurnStart
     task: asyncio.Task[Any] | None = None
     stopped: Stop | None = None
+    owner: bytes = b""
 
     def facts(self) -> TurnFacts:
         """What a latch can match."""
@@ -163,6 +164,8 @@ class TurnRelay:
         if self._disabled:
             self._policy = forbidding(self._policy, self._disabled)
         self._loop = asyncio.get_running_loop()
+        self.owner = b""
+        """A digest of the credentials that it was asked for with."""
         self.began_at = self._loop.time()
         self.stopped_at: float | None = None
         """When an operator's latch stopped it. Both in the loop's seconds."""
@@ -209,6 +212,8 @@ class TurnRelay:
             if self.task is not None:
                 self.task.cancel()
             return
+        if stop.latch is not None and self.session.gate.state is GateState.BLOCKED:
+            return  # it is being told of another end, and nothing of it can leave any more
         # A release that the ledger is recording is not waited for, and one that the client is slow to take is not finished.
         self._judging.ledger.revoke(self.start.turn_id, Refusal(stop.reason, stop.finding.code, stop.latch))
         if stop.latch is not None and self.session.gate.state is GateState.RELEASED:
@@ -463,7 +468,7 @@ class TurnRelay:
             if self._latch is not None:
                 await self._tell(action, reply)
             return
-        if self.stopped is None:
+        if self.stopped is None and self._latch is None:
             await self._record_block(session)
             await self._tell(action, reply)
         else:

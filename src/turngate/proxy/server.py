@@ -34,6 +34,7 @@ from turngate.ledger.store import Ledger
 from turngate.log import configure
 from turngate.operator.listener import open_plane
 from turngate.proxy.app import Gate
+from turngate.proxy.cancel import cancel_turn
 from turngate.proxy.capture import open_captures
 from turngate.proxy.front import FrontLimits, FrontProtocol, front_protocol
 from turngate.proxy.relay import Judging
@@ -73,8 +74,10 @@ class GateServer(uvicorn.Server):
         self._stops = asyncio.get_running_loop().call_later(drain, self._gate.stop_all)
 
 
-def health_app(ready: Callable[[], bool], status: Callable[[], dict[str, Any]]) -> Starlette:
-    """Our own endpoints on the proxy's listener: is the process alive, and does it take turns."""
+def own_app(
+    judging: Judging, ready: Callable[[], bool], status: Callable[[], dict[str, Any]]
+) -> Starlette:
+    """Our own endpoints on the proxy's listener: is the process alive, does it take turns, and an owner's way to cancel one."""
 
     async def health(_request: Request) -> JSONResponse:
         return JSONResponse({"status": "ok", "version": __version__})
@@ -87,6 +90,7 @@ def health_app(ready: Callable[[], bool], status: Callable[[], dict[str, Any]]) 
         routes=[
             Endpoint("/turngate/health", health, methods=["GET"]),
             Endpoint("/turngate/ready", readiness, methods=["GET"]),
+            Endpoint("/turngate/turns/{turn_id}/cancel", cancel_turn(judging), methods=["POST"]),
         ]
     )
 
@@ -185,7 +189,8 @@ def gate_server(gate: Gate) -> GateServer:
         ssl_keyfile=config.tls_key,
     )
     server = GateServer(settings, gate)
-    gate.own = health_app(
+    gate.own = own_app(
+        gate.judging,
         lambda: server.started and not server.should_exit,
         lambda: {"turns_under_way": len(gate.judging.live), "held_bytes": gate.judging.budget.used},
     )
