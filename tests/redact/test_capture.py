@@ -36,12 +36,6 @@ FIXTURES = sorted((Path(__file__).parents[2] / "fixtures").rglob("*.json"))
 EVERY = 1 if os.environ.get("TURNGATE_SOAK") == "1" else 6
 """Of the recorded replies, one in so many; `make soak` takes all."""
 
-COMPUTED = (
-    "streamed/openai--ai--openai-responses-openai-shell-tool-1",
-    "137-",
-)
-"""Captures in which decoders compute arguments from texts that are no argument text: commands in pieces, values behind JSON paths."""
-
 CANARY, CANARY_NUMBER = "Zebra", 918273
 
 
@@ -110,9 +104,14 @@ def unexplained(document: dict[str, Any]) -> set[str]:
         found |= set(re.findall(r"[^\W_]+", plain))
     return {
         word for word in found
-        if not re.fullmatch("[0-9a-f]{0,4}[g-z]+|[0-9]{1,5}|20[0-9]{6}|1?e999|1e|NaN|Infinity", word)
-        and word.lower() not in allowed()
+        if not re.fullmatch("[0-9a-f]{0,4}[g-z]+|[0-9]{1,5}|92233720368547[0-9]{5}|20[0-9]{6}|1?e999|1e|NaN|Infinity", word)
+        and word.lower() not in allowed() and not any(cut_of(word) in known.lower() for known in vocabulary().words)
     }  # fmt: skip
+
+
+def cut_of(word: str) -> str:
+    """What is left of a known word in another text that was cut in its middle."""
+    return re.sub("^[g-z]+|[g-z]+$", "", word.lower())
 
 
 def assert_shows_the_same(document: dict[str, Any], told: Told) -> None:
@@ -143,8 +142,7 @@ def refused(captures: Iterator[tuple[str, Capture]]) -> list[str]:
 
 
 def test_recorded_replies_show_the_same_and_say_nothing() -> None:
-    found = refused((each.slug, capture_of(each)) for each in islice(recordings(), 0, None, EVERY))
-    assert [name for name in found if not name.startswith(COMPUTED)] == []
+    assert refused((each.slug, capture_of(each)) for each in islice(recordings(), 0, None, EVERY)) == []
 
 
 def test_public_bug_reports_show_the_same_and_say_nothing() -> None:
@@ -156,7 +154,7 @@ def test_public_bug_reports_show_the_same_and_say_nothing() -> None:
             framing = framing_of(dialect, tools, [report.body])
             yield report.id, Capture(dialect, tools, report.request, (report.body,), framing, end=end)
 
-    assert [name for name in refused(captures()) if not name.startswith(COMPUTED)] == []
+    assert refused(captures()) == []
 
 
 def test_every_fixture_shows_the_same_and_says_nothing() -> None:
@@ -167,7 +165,7 @@ def test_every_fixture_shows_the_same_and_says_nothing() -> None:
             if dialect is not None and document["expect"].get("status") != "invalid":
                 yield f"{file.parent.name}/{file.stem}", Capture.of(read_envelope(dialect, document))
 
-    assert len(refused(captures())) * 33 <= len(FIXTURES)
+    assert len(refused(captures())) * 50 <= len(FIXTURES)
 
 
 # Canaries: in every place where somebody can put a word or a number.

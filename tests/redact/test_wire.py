@@ -129,3 +129,17 @@ def test_what_is_a_placeholder_already_stays() -> None:
 
 def test_every_number_of_a_value_is_found() -> None:
     assert sorted(numbers_in({"a": [1, True, {"b": 2.5}], "c": "3"})) == [1, 2.5]
+
+
+def test_numbers_that_stand_for_words_stay() -> None:
+    made = json.loads(block(b'data: {"finishReason":1,"type":918273,"name":9}\n\n')[6:])
+    assert made["finishReason"] == 1
+    assert made["type"] != 918273
+
+
+def test_arguments_that_had_grown_are_recognised_where_they_stand_again() -> None:
+    wire = WireRedactor(vocabulary(), Texts(vocabulary()), Numbers([]), {'{"a': '{"g'})
+    raw = b'data: {"arguments":"{\\"a","name":"{\\"a"}\n\n'
+    made = json.loads(wire.frame(read_block(raw), ())[6:])
+    assert made["arguments"] == '{"g'
+    assert made["name"] != '{"g'

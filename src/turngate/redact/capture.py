@@ -11,6 +11,7 @@ import contextlib
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import accumulate
 from typing import Any, Final
 
 from turngate.core.event import CallKind, Fragment, SlotCopied, SlotKey, SlotOpened
@@ -28,6 +29,7 @@ from turngate.offline.envelope import Envelope, EnvelopeError, Upstream, read_en
 from turngate.offline.reply import End, ReplyError, encode, read_reply
 from turngate.redact import RedactionError
 from turngate.redact.arguments import numbers_of, redact_fragments, redact_free_text, strings_of
+from turngate.redact.pieces import redact_pieces
 from turngate.redact.placeholder import Numbers, Texts
 from turngate.redact.schema import SchemaRedactor
 from turngate.redact.vocabulary import vocabulary
@@ -176,7 +178,7 @@ class _Redaction:
     def __init__(self, capture: Capture) -> None:
         self._capture = capture
         self._frames = capture.frames()
-        self._custom: set[SlotKey] = set()
+        self._kinds: dict[SlotKey, CallKind] = {}
         self._sightings = list(self._sight())
         reading = read_lenient(capture.request) if capture.request is not None else None
         self._request = reading.value if reading is not None else None
@@ -191,7 +193,8 @@ class _Redaction:
         self._numbers = Numbers([*seen_numbers, *around, *declared])
         seen_texts = frozenset(text for each in arguments for text in strings_of(each))
         self._schemas = SchemaRedactor(self._texts, self._numbers, seen_texts, seen_numbers)
-        self._wire = WireRedactor(vocabulary(), self._texts, self._numbers)
+        self._grown: dict[str, str] = {}
+        self._wire = WireRedactor(vocabulary(), self._texts, self._numbers, self._grown)
 
     def _sight(self) -> Iterator[_Sighting]:
         """Ask the dialect's own decoder which pieces of which frame are arguments of which call."""
@@ -199,9 +202,12 @@ class _Redaction:
         decoder = capture.dialect.decoder(capture.tools, capture.policy, streamed=capture.framing.streamed)
         for number, frame in enumerate(self._frames):
             for event in decoder.decode(frame):
-                if isinstance(event, SlotOpened) and event.kind is CallKind.CUSTOM:
-                    self._custom.add(event.slot)
-                elif isinstance(event, Fragment | SlotCopied) and event.text:
+                if isinstance(event, SlotOpened):
+                    self._kinds.setdefault(event.slot, event.kind)
+                elif not isinstance(event, Fragment | SlotCopied) or not event.text:
+                    continue
+                elif self._kinds.get(event.slot) is not CallKind.BUILTIN:
+                    # What a built-in tool takes is a part of the format, with words of its own.
                     yield _Sighting(number, event.slot, event.text, isinstance(event, SlotCopied))
 
     def _wholes(self) -> list[str]:
@@ -218,16 +224,21 @@ class _Redaction:
         """What the pieces become, by frame, in the order in which they stand there."""
         becomes: dict[int, str] = {}
         for slot, pieces in self._by_slot().items():
-            redacted = self._redact(slot, [each.text for each in pieces])
+            texts = [each.text for each in pieces]
+            redacted = self._redact(slot, texts)
             becomes |= {id(piece): new for piece, new in zip(pieces, redacted, strict=True)}
+            self._grown |= dict(zip(accumulate(texts), accumulate(redacted), strict=True))
         found: dict[int, list[Argument]] = defaultdict(list)
         for each in self._sightings:
             new = self._redact(each.slot, [each.text])[0] if each.is_copy else becomes[id(each)]
             found[each.frame].append(Argument(each.text, new))
+        for number, pieces_there in redact_pieces(self._frames, self._texts).items():
+            sighted = {each.text for each in found[number]}
+            found[number] += [Argument(text, new) for text, new in pieces_there if text not in sighted]
         return found
 
     def _redact(self, slot: SlotKey, pieces: Sequence[str]) -> list[str]:
-        if slot in self._custom:
+        if self._kinds.get(slot) is CallKind.CUSTOM:
             return redact_free_text(pieces, self._texts)
         return redact_fragments(pieces, self._texts, self._numbers)
 

@@ -107,7 +107,9 @@ class SchemaRedactor:
         return self.value(value)
 
     def _type(self, word: Any) -> Any:
-        return word if isinstance(word, str) and word.lower() in TYPE_WORDS else self.value(word)
+        # Google's numbers of types are words, too.
+        is_word = word.lower() in TYPE_WORDS if isinstance(word, str) else _is_count(word)
+        return word if is_word else self.value(word)
 
     def _anchor(self, value: str) -> str:
         """A name, with what makes an identifier absolute left in its place."""

@@ -20,6 +20,7 @@ import turngate.dialects
 
 WORD_KEYS: Final = frozenset({
     "type", "role", "object", "status", "reason", "event", "event_type", "tool_choice", "mode", "phase", "execution",
+    "outcome", "nullvalue",
     "finish_reason", "native_finish_reason", "stop_reason", "done_reason", "finishreason", "stopreason", "blockreason",
 })  # fmt: skip
 """Keys, in small letters, whose values are words of the format."""

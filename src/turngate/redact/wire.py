@@ -6,7 +6,7 @@ import base64
 import contextlib
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Final
 
@@ -17,6 +17,7 @@ from turngate.core.json_text import read_json
 from turngate.redact.arguments import redact_string, redact_word
 from turngate.redact.faulty_message import write_faulty
 from turngate.redact.lexeme import Lexeme, lexemes, read_string, respell, rewrite, write_string
+from turngate.redact.pieces import JSON_PATH, redact_path
 from turngate.redact.placeholder import Numbers, Texts
 from turngate.redact.schema import SchemaRedactor
 from turngate.redact.vocabulary import NULL_TEXT, WORD_KEYS, Vocabulary
@@ -24,7 +25,7 @@ from turngate.redact.vocabulary import NULL_TEXT, WORD_KEYS, Vocabulary
 OBJECT_KEYS: Final = frozenset({"arguments", "input", "args", "parameters"})
 """Keys that may hold arguments as an object, in which no name is a word of the format; in the outermost object they do not."""
 
-TEXT_KEYS: Final = OBJECT_KEYS | {"partial_json", "delta"}
+TEXT_KEYS: Final = OBJECT_KEYS | {"partial_json", "delta", "stringValue"}
 """Keys that hold argument text; where a text stands twice in a frame, the one behind such a key is meant."""
 
 _LINE = re.compile(rb"([^\r\n]*)(\r\n|\n|\r|\Z)")
@@ -32,6 +33,7 @@ _VERSION = re.compile("v[0-9](?:alpha|beta)?[0-9]?")
 _NO_UTF8 = re.compile("[\udc80-\udcff]")
 _SENTINEL = "[DONE]"
 _MAX_INDEX = 10_000
+_CODE_DIGITS = 2
 
 
 class Redacted(str):
@@ -62,6 +64,8 @@ class WireRedactor:
     words: Vocabulary
     texts: Texts
     numbers: Numbers
+    grown: Mapping[str, str] = field(default_factory=dict)
+    """Argument texts as far as they had grown, with what they become: some formats and copies repeat all of it."""
 
     # Values: a request, or whatever was parsed.
 
@@ -94,7 +98,7 @@ class WireRedactor:
                 ]
             case str():
                 return self.word(key, value)
-            case int() if _is_index(key, value):
+            case int() if _is_index(key, value) or _is_code(key, value):
                 return value
         return schemas.value(value)
 
@@ -106,6 +110,8 @@ class WireRedactor:
         """A value: where the format has words, what it knows of one stays."""
         if value == NULL_TEXT:
             return value
+        if key == JSON_PATH:
+            return redact_path(value, self.texts)
         if key is None or key.casefold() not in WORD_KEYS:
             return self.texts(value)
         return "".join(part if stays else self.texts(part) for part, stays in self.words.split(value))
@@ -195,8 +201,11 @@ class WireRedactor:
         if lexeme.is_string:
             if lexeme.is_key:
                 return redact_string(lexeme, self.key)
+            grown = self.grown.get(_as_read(lexeme.body)) if lexeme.key in TEXT_KEYS else None
+            if grown is not None:
+                return f'"{_written(grown, lexeme.body)}"'
             return redact_string(lexeme, partial(self.word, lexeme.key))
-        if lexeme.is_number and _is_index(lexeme.key, lexeme.text):
+        if lexeme.is_number and (_is_index(lexeme.key, lexeme.text) or _is_code(lexeme.key, lexeme.text)):
             return lexeme.text
         return redact_word(lexeme, self.numbers, self.texts)
 
@@ -240,6 +249,13 @@ def _is_index(key: str | None, value: int | str) -> bool:
     if key is None or isinstance(value, bool) or not ("index" in key.lower() or key == "sequence_number"):
         return False
     return len(str(value)) < 6 if isinstance(value, str) else abs(value) < _MAX_INDEX
+
+
+def _is_code(key: str | None, value: int | str) -> bool:
+    """Whether a number stands for a word, as some clients of Gemini write theirs."""
+    if key is None or isinstance(value, bool) or key.casefold() not in WORD_KEYS:
+        return False
+    return str(value).isdigit() and len(str(value)) <= _CODE_DIGITS
 
 
 def _decode(data: bytes) -> str:
