@@ -17,6 +17,7 @@ import pytest
 
 from tests.operator.staged import Staged, operated
 from tests.proxy.gated import (
+    BAD_TURN,
     CALL,
     DONE,
     FINISH,
@@ -42,7 +43,7 @@ from turngate.core.gate import GateState
 from turngate.core.verdict import Outcome, Reason
 from turngate.ledger.entry import Delivery, TurnEntry
 from turngate.ledger.reader import LedgerReader
-from turngate.proxy.relay import TurnRelay
+from turngate.proxy.relay import LATCH_GRACE_S, TurnRelay
 
 HANDOFF = "Ask the operations desk."
 HELD = SSE_HEAD + chunked(OPENING + text()) + chunked(CALL)
@@ -456,6 +457,42 @@ def test_a_setting_to_release_without_a_record_releases_nothing_that_is_latched(
             with stuck(stage.world.ledger):
                 upstream.go_on.set()
                 told(await client.answer(), "tool_disabled")
+
+    run(main())
+
+
+def test_a_turn_that_a_latch_refuses_is_told_so_while_the_ledger_is_stuck(run: Run, tmp_path: Path) -> None:
+    async def main() -> None:
+        upstream = Upstream()
+        async with staged(tmp_path, upstream) as stage, stage.world.connect() as client:
+            latch = await stage.operator.latch("disable_tool", tool="send_mail")
+            client.writer.write(request())
+            await until(GateState.HOLDING, stage)
+            with stuck(stage.world.ledger):
+                upstream.go_on.set()
+                told(await client.answer(), "tool_disabled")
+            stopped(await stage.world.turn(), latch)
+
+    run(main())
+
+
+def test_a_turn_that_is_blocked_already_is_still_told_why_when_a_latch_comes(
+    run: Run, tmp_path: Path
+) -> None:
+    """Nothing of it can leave any more; it is not cut off under the explanation that waits for its row."""
+
+    async def main() -> None:
+        async with staged(tmp_path, answering(streamed(BAD_TURN))) as stage, stage.world.connect() as client:
+            with stuck(stage.world.ledger):
+                client.writer.write(request())
+                await until(GateState.BLOCKED, stage)
+                latching = asyncio.ensure_future(stage.operator.latch("stop_all"))
+                while not stage.world.gate.judging.ledger.latches:  # noqa: ASYNC110 -- it is put up at once
+                    await asyncio.sleep(0.005)
+                await asyncio.sleep(2 * LATCH_GRACE_S)
+            assert (await client.answer()).details()["reason"] == "invalid"
+            assert (await latching)["turns"] == []
+            assert (await stage.world.turn()).reason is Reason.INVALID
 
     run(main())
 

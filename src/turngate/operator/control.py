@@ -128,7 +128,7 @@ class Control:
         turns: list[str] = []
         calls: list[CallRef] = []
         for each in self.under_way():
-            if covers(latch, each.facts()):
+            if covers(latch, each.facts()) and not each.blocked:
                 turns.append(each.start.turn_id)
                 if isinstance(each, TurnRelay):
                     calls += call_refs(each.snapshot())

@@ -103,6 +103,11 @@ class UnjudgedRequest:
     stopped: Stop | None = None
     owner: bytes = b""
 
+    @property
+    def blocked(self) -> bool:
+        """Never: nobody judges it."""
+        return False
+
     def facts(self) -> TurnFacts:
         """What a latch can match."""
         return facts_of(self.start)
@@ -193,6 +198,11 @@ class TurnRelay:
             self.gone = True
             self._wake()
 
+    @property
+    def blocked(self) -> bool:
+        """Whether it has ended without a release, and only has to be told and recorded."""
+        return self.session is not None and self.session.gate.state is GateState.BLOCKED
+
     def facts(self) -> TurnFacts:
         """What a latch can match."""
         return facts_of(self.start, self.session)
@@ -212,7 +222,7 @@ class TurnRelay:
             if self.task is not None:
                 self.task.cancel()
             return
-        if stop.latch is not None and self.session.gate.state is GateState.BLOCKED:
+        if stop.latch is not None and self.blocked:
             return  # it is being told of another end, and nothing of it can leave any more
         # A release that the ledger is recording is not waited for, and one that the client is slow to take is not finished.
         self._judging.ledger.revoke(self.start.turn_id, Refusal(stop.reason, stop.finding.code, stop.latch))
