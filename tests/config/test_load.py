@@ -35,9 +35,11 @@ def test_the_annotated_file_is_the_default() -> None:
 def test_the_annotated_file_with_every_comment_switched_on_still_parses_to_defaults(tmp_path: Path) -> None:
     key = re.compile(r"^# (?=\[|[a-z0-9_]+ = )", re.MULTILINE)
     text = key.sub("", ANNOTATED.read_text(encoding="utf-8"))
-    for absent in ("tls_cert", "tls_key", "dir", "proxy", "ca_file", "client_cert", "client_key"):
+    absents = "tls_cert tls_key dir proxy ca_file client_cert client_key credential_env credential_file"
+    for absent in absents.split():
         text = re.sub(rf"^{absent} = .*\n", "", text, flags=re.MULTILINE)
-    default = load(tmp_path, '[upstreams.example]\nbase_url = "https://llm.example.com/base"')
+    given = '[upstreams.example]\nbase_url = "https://llm.example.com/base"\n[tenants.example]'
+    default = load(tmp_path, given)
     assert load(tmp_path, text) == default
 
 
@@ -152,7 +154,7 @@ call = 1
     [
         (
             "x = 1",
-            "gate.toml:1: there is no section [x]; known are capture, ledger, log, operator, schemas, server, upstreams",
+            "gate.toml:1: there is no section [x]; known are capture, ledger, log, operator, schemas, server, tenants, upstreams",
         ),
         ("server = 1", "gate.toml:1: server: must be a section, written [server]"),
         ("upstreams = 1", "gate.toml:1: upstreams: must be sections, written [upstreams.NAME]"),

@@ -224,6 +224,7 @@ def configured(folder: Path, upstream: str, **settings: dict[str, Any]) -> Confi
         "ledger": {"url": f"sqlite:///{folder / 'ledger.db'}", **settings.get("ledger", {})},
         "upstreams.provider": provider,
         "upstreams.provider.limits": settings.get("limits", {}),
+        **settings.get("sections", {}),
     }
     lines = [
         f"[{name}]\n" + "".join(f"{key} = {json.dumps(value)}\n" for key, value in values.items())

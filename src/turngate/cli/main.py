@@ -29,6 +29,7 @@ LAZY: dict[str, tuple[str, str]] = {
     "redact": ("turngate.cli.redact:redact", "Make a fixture of a capture that says nothing that was said."),
     "replay": ("turngate.cli.replay:replay", "Reassemble recorded deltas, without a network."),
     "status": ("turngate.cli.operate:status", "Show a running gate at a glance."),
+    "key": ("turngate.cli.key:key", "Make, list and revoke the keys that agents send in place of a provider's."),
     "token": ("turngate.cli.token:token", "Make, list and revoke the tokens of those who watch and stop."),
     "turns": ("turngate.cli.operate:turns", "List turns under way and over, or show one."),
     "validate": ("turngate.cli.validate:validate", "Judge recorded streams, without a network."),

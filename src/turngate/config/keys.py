@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
+from turngate.config.access import TenantFrom
 from turngate.config.base_url import base_url
 from turngate.config.model import CaptureTurns, LogFormat, Unjudged
 from turngate.core.policy import KeepAliveForm, Mode, OnBlock, Quirk
@@ -34,6 +35,7 @@ _LEVELS = ("debug", "info", "warning", "error")
 _LISTEN = re.compile(r"(\[[0-9a-fA-F:.]+\]|[^:\[\]]+):(\d{1,5})")
 _PROXIES = ("http://", "https://", "socks5://")
 _MAX_PORT = 65535
+_FIELD = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
 
 
 def text(value: Any) -> str:
@@ -147,6 +149,13 @@ def texts(value: Any) -> tuple[str, ...]:
     return tuple(value)
 
 
+def field_name(value: Any) -> str:
+    """The name of a header field."""
+    if not _FIELD.fullmatch(text(value)):
+        raise ValueError('must be the name of a header field, such as "x-tenant"')
+    return str(value).lower()
+
+
 def names(value: Any) -> frozenset[str]:
     """A set of texts."""
     return frozenset(texts(value))
@@ -216,6 +225,14 @@ SERVER: dict[str, Reader] = {
     "max_body_bytes": whole(1024),
     "header_timeout_s": seconds,
     "body_timeout_s": seconds,
+    "tenant_from": one_of(TenantFrom),
+    "tenant_header": field_name,
+}
+TENANT: dict[str, Reader] = {
+    "upstreams": names,
+    "tools": texts,
+    "turns": whole(0),
+    "requests_per_minute": whole(0),
 }
 LEDGER: dict[str, Reader] = {"url": ledger_url, "timeout_s": seconds, "release_without_record": flag}
 OPERATOR: dict[str, Reader] = {
@@ -268,6 +285,8 @@ UPSTREAM: dict[str, Reader] = {
     "ca_file": file,
     "client_cert": file,
     "client_key": file,
+    "credential_env": text,
+    "credential_file": path,
     **POLICY,
     **TIMING,
     **TIMEOUTS,

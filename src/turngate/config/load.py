@@ -13,7 +13,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from turngate.bearer import NAME
 from turngate.config import keys
+from turngate.config.access import TenantConfig, TenantFrom
 from turngate.config.base_url import DEMO_URL, BaseURL
 from turngate.config.model import (
     CaptureConfig,
@@ -68,6 +70,8 @@ class _Reading:
     values: dict[tuple[str, ...], tuple[Any, str]] = field(default_factory=dict)
     upstreams: dict[str, str] = field(default_factory=dict)
     """Every upstream that was named, with where it was named first."""
+    tenants: dict[str, str] = field(default_factory=dict)
+    """The same of the tenants."""
     errors: list[str] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
 
@@ -137,12 +141,16 @@ def _read_file(file: Path, reading: _Reading) -> None:
             for name, settings in table.items():
                 reading.upstreams.setdefault(name, place("upstreams", name))
                 _read_table(place, ("upstreams", name), settings, keys.UPSTREAM, reading)
+        elif section == "tenants" and isinstance(table, dict):
+            for name, settings in table.items():
+                reading.tenants[name] = place("tenants", name)
+                _read_table(place, ("tenants", name), settings, keys.TENANT, reading)
         elif section in keys.SECTIONS:
             _read_table(place, (section,), table, keys.SECTIONS[section], reading)
-        elif section == "upstreams":
-            reading.complain(place(section), "upstreams: must be sections, written [upstreams.NAME]")
+        elif section in ("upstreams", "tenants"):
+            reading.complain(place(section), f"{section}: must be sections, written [{section}.NAME]")
         else:
-            hint = keys.nearest(section, [*keys.SECTIONS, "upstreams"])
+            hint = keys.nearest(section, [*keys.SECTIONS, "upstreams", "tenants"])
             reading.complain(place(section), f"there is no section [{section}]{hint}")
 
 
@@ -235,6 +243,9 @@ def _build(reading: _Reading) -> Config:
     log = LogConfig(**reading.section(("log",), keys.LOG))
     named = reading.upstreams
     upstreams = {name: each for name in named if (each := _upstream(name, reading)) is not None}
+    for name in upstreams:
+        _check_credential(name, server.tenant_from, reading)
+    tenants = {name: _tenant(name, upstreams, reading) for name in reading.tenants}
     if server.default_upstream not in named:
         source = reading.source("server", "default_upstream")
         hint = keys.nearest(server.default_upstream, named)
@@ -247,7 +258,8 @@ def _build(reading: _Reading) -> Config:
         reading.complain(str(file), message)
     schemas = pinned.schemas if pinned is not None else {}
     capture = _capture(upstreams.values(), reading)
-    return Config(server, ledger, log, upstreams, schemas, tuple(reading.warnings), operator, capture)
+    warnings = tuple(reading.warnings)
+    return Config(server, ledger, log, upstreams, schemas, warnings, operator, capture, tenants)
 
 
 def _capture(upstreams: Iterable[UpstreamConfig], reading: _Reading) -> CaptureConfig:
@@ -258,6 +270,30 @@ def _capture(upstreams: Iterable[UpstreamConfig], reading: _Reading) -> CaptureC
         message = f"upstreams.{upstream.name}.capture: needs a folder to write to; set capture.dir"
         reading.complain(source, message)
     return capture
+
+
+def _tenant(name: str, upstreams: Mapping[str, UpstreamConfig], reading: _Reading) -> TenantConfig:
+    if not NAME.fullmatch(name):
+        message = f"tenants.{name}: a name has up to 64 letters, digits and . _ @ -"
+        reading.complain(reading.tenants[name], message)
+    tenant = TenantConfig(**reading.section(("tenants", name), keys.TENANT))
+    for unknown in sorted(tenant.upstreams - set(reading.upstreams)):
+        message = f"tenants.{name}.upstreams: no upstream {unknown!r}{keys.nearest(unknown, upstreams)}"
+        reading.complain(reading.source("tenants", name, "upstreams"), message)
+    return tenant
+
+
+def _check_credential(name: str, tenant_from: TenantFrom, reading: _Reading) -> None:
+    keys_of_it = ("credential_env", "credential_file")
+    given = [key for key in keys_of_it if ("upstreams", name, key) in reading.values]
+    if not given:
+        return
+    source = reading.source("upstreams", name, given[0])
+    if len(given) > 1:
+        reading.complain(source, f"upstreams.{name}: give credential_env or credential_file, not both")
+    if tenant_from is not TenantFrom.GATE_KEY:
+        message = f'upstreams.{name}.{given[0]}: whoever reaches the gate would use it; set server.tenant_from = "gate_key"'
+        reading.complain(source, message)
 
 
 def _operator(reading: _Reading) -> OperatorConfig:
@@ -317,6 +353,8 @@ def _upstream(name: str, reading: _Reading) -> UpstreamConfig | None:
         ca_file=settings.get("ca_file"),
         client_cert=settings.get("client_cert"),
         client_key=settings.get("client_key"),
+        credential_env=settings.get("credential_env"),
+        credential_file=settings.get("credential_file"),
         is_demo=base.is_demo,
     )
 

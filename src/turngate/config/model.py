@@ -9,6 +9,7 @@ from ipaddress import ip_address
 from pathlib import Path
 from typing import Any
 
+from turngate.config.access import TenantConfig, TenantFrom
 from turngate.core.policy import MIB, TurnPolicy
 from turngate.transport.head import Origin, Timeouts
 
@@ -60,6 +61,9 @@ class ServerConfig:
     """Twice the largest request that a provider accepts (32 MB)."""
     header_timeout_s: float = 30.0
     body_timeout_s: float = 30.0
+    tenant_from: TenantFrom = TenantFrom.NONE
+    tenant_header: str = "x-tenant"
+    """The field that names the tenant, where `tenant_from` is `header`. Whoever reaches the gate must not be able to set it."""
 
     @property
     def host(self) -> str:
@@ -173,6 +177,9 @@ class UpstreamConfig:
     ca_file: Path | None = None
     client_cert: Path | None = None
     client_key: Path | None = None
+    credential_env: str | None = None
+    credential_file: Path | None = None
+    """Where the provider's credential is that goes out in place of a gate key: the name of a variable, or a file."""
     is_demo: bool = False
     """Whether the bundled replay provider stands behind it."""
 
@@ -190,3 +197,4 @@ class Config:
     warnings: tuple[str, ...] = ()
     operator: OperatorConfig = field(default_factory=OperatorConfig)
     capture: CaptureConfig = field(default_factory=CaptureConfig)
+    tenants: Mapping[str, TenantConfig] = field(default_factory=dict)

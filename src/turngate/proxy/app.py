@@ -17,6 +17,9 @@ from typing import Any
 import structlog
 from starlette.types import ASGIApp
 
+from turngate.access.desk import Desk
+from turngate.access.keys import gate_key_path
+from turngate.access.tenant import Caller, Denial
 from turngate.config import Config, UpstreamConfig
 from turngate.core.finding import Code, Finding
 from turngate.core.framing import framing_for
@@ -25,6 +28,7 @@ from turngate.dialects import dialect_for
 from turngate.dialects.base import Dialect
 from turngate.dialects.openai_chat import OpenAIChat
 from turngate.ledger.entry import TurnStart
+from turngate.ledger.location import sqlite_path
 from turngate.ledger.turn_id import new_turn_id
 from turngate.metrics import Metrics, State, TurnFigures
 from turngate.proxy import passthrough
@@ -67,10 +71,16 @@ class Gate:
     counters: PassCounters = field(default_factory=PassCounters)
     conversations: Conversations = field(default_factory=Conversations)
     metrics: Metrics = field(init=False)
+    desk: Desk = field(init=False)
 
     def __post_init__(self) -> None:
-        """Have what the gate counts read when it is scraped."""
+        """Have what the gate counts read when it is scraped, and let nobody in who is unknown."""
         self.metrics = Metrics(self._state)
+        keys = gate_key_path(sqlite_path(self.config.ledger.url))
+        self.desk = Desk(self.config, keys, self._digest)
+
+    def _digest(self, credential: bytes) -> str:
+        return self.judging.ledger.argument_digest("credential", 0, "", credential)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request."""
@@ -100,10 +110,25 @@ class Gate:
                 reply, 404, "unknown_route", f"No upstream here. Use one of {names} or /v1/ for the default."
             )
             return
-        await self._relay(scope, receive, reply, route)
-
-    async def _relay(self, scope: Scope, receive: Receive, reply: Reply, route: Route) -> None:
         dialect = dialect_for(scope["method"], route.path, route.upstream.family)
+        caller = self.desk.admit(scope["headers"], route.upstream, asyncio.get_running_loop().time())
+        if isinstance(caller, Denial):
+            await self._refuse(reply, caller.status, caller.code, caller.message, dialect)
+            return
+        try:
+            await self._relay(scope, receive, reply, route, caller, dialect)
+        finally:
+            self.desk.leave(caller)
+
+    async def _relay(
+        self,
+        scope: Scope,
+        receive: Receive,
+        reply: Reply,
+        route: Route,
+        caller: Caller,
+        dialect: Dialect | None,
+    ) -> None:
         turn_id = new_turn_id()
         try:
             body = await read_body(receive, self.config.server.max_body_bytes)
@@ -116,7 +141,7 @@ class Gate:
                 reply, 413, "request_too_large", f"The request has more than {limit} bytes.", dialect
             )
             return
-        start = _start(turn_id, scope, route, dialect)
+        start = _start(turn_id, scope, route, dialect, caller)
         turn = None if dialect is None else TurnRelay(self.judging, route, dialect, start, body)
         under_way = turn or UnjudgedRequest(start)
         latches = self.judging.ledger.latches
@@ -128,7 +153,7 @@ class Gate:
             route.upstream.origin,
             route.target,
             request_headers(
-                scope["headers"], judged=dialect is not None or not passthrough.carries_no_turn(route.path)
+                caller.headers, judged=dialect is not None or not passthrough.carries_no_turn(route.path)
             ),
         )
         task = asyncio.current_task()
@@ -294,7 +319,9 @@ class Gate:
         }
         body = (dialect or _FALLBACK_ENVELOPE).error_body(message, details)
         headers = [(b"content-type", b"application/json")]
-        if status < 500:
+        if status == 429:
+            headers.append((b"retry-after", b"1"))
+        elif status < 500:
             headers.append((b"x-should-retry", b"false"))
         _log.info("refused", status=status, code=str(code))
         await reply.whole(status, headers, body)
@@ -391,12 +418,12 @@ def host_of(scope: Scope) -> str:
     return host.rpartition(":")[0] or host if not host.endswith("]") else host
 
 
-def _start(turn_id: str, scope: Scope, route: Route, dialect: Dialect | None) -> TurnStart:
+def _start(turn_id: str, scope: Scope, route: Route, dialect: Dialect | None, caller: Caller) -> TurnStart:
     upstream: UpstreamConfig = route.upstream
     return TurnStart(
         turn_id=turn_id,
-        tenant="default",
-        actor="",
+        tenant=caller.tenant,
+        actor=caller.actor,
         route=f"{scope['method']} {route.path[:256]}",
         upstream=upstream.name,
         dialect=dialect.name if dialect is not None else "",

@@ -1,0 +1,33 @@
+"""`[tenants.NAME]`, and how a request's tenant is found."""
+
+from __future__ import annotations
+
+import enum
+from dataclasses import dataclass
+
+
+class TenantFrom(enum.StrEnum):
+    """What says whose a request is."""
+
+    NONE = "none"
+    """Nothing: all requests are of one tenant, `default`."""
+    GATE_KEY = "gate_key"
+    """A key of this gate, sent as the API key."""
+    CREDENTIAL = "credential"
+    """A keyed digest of the provider's credential that the client sends."""
+    HEADER = "header"
+    """A header field that something trusted before the gate sets; it does not cross."""
+
+
+@dataclass(frozen=True, slots=True)
+class TenantConfig:
+    """What one tenant may do; of `default`, what each may that has no section of its own."""
+
+    upstreams: frozenset[str] = frozenset()
+    """Empty allows every upstream."""
+    tools: tuple[str, ...] = ()
+    """Patterns of the tool names that may be called; empty allows every tool."""
+    turns: int = 0
+    """Requests under way at once; 0 is no limit."""
+    requests_per_minute: int = 0
+    """0 is no limit."""
