@@ -35,6 +35,28 @@ def test_the_target_is_kept_byte_for_byte(
 
 
 @pytest.mark.parametrize(
+    ("path", "model"),
+    [
+        ("/v1beta/models/gemini-3-pro:streamGenerateContent", "gemini-3-pro"),
+        ("/v1/projects/p/locations/l/publishers/google/models/gemini-3:generateContent", "gemini-3"),
+        ("/v1beta/tunedModels/mine:generateContent", "mine"),
+        ("/model/eu.anthropic.claude-v2:0/converse-stream", "eu.anthropic.claude-v2:0"),
+        ("/openai/deployments/gpt-mini/chat/completions", "gpt-mini"),
+        ("/v1/chat/completions", None),
+        ("/v1/models", None),
+        ("/v1/models/gpt-mini", None),
+    ],
+)
+def test_the_model_is_read_from_the_path_where_it_stands_there(
+    tmp_path: Path, path: str, model: str | None
+) -> None:
+    config = configured(tmp_path, "http://127.0.0.1:1")
+    route = find_route(b"/provider" + path.encode(), config.upstreams, "provider")
+    assert route is not None
+    assert route.model == model
+
+
+@pytest.mark.parametrize(
     "target",
     [
         b"/",

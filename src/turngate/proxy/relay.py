@@ -156,7 +156,7 @@ class TurnRelay:
         self._request_body = request_body if self._captures is not None else b""
         self._tape: Tape | None = None
         self._tools = dialect.toolset(request_body)
-        model = self._tools.model
+        model = self._tools.model or route.model
         self.start = replace(
             start,
             model=model,

@@ -6,11 +6,15 @@ origin. The dialect is chosen from the decoded path, because that is what a prov
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from urllib.parse import unquote_to_bytes
 
 from turngate.config import UpstreamConfig
+
+# Bedrock's ids have colons in them; at Google a colon begins the method.
+_MODEL = re.compile(r"/model/([^/]+)/|/(?:models|tunedModels|endpoints|deployments)/([^/:]+)[:/]")
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,6 +26,12 @@ class Route:
     """What is sent upstream: path and query, as bytes."""
     path: str
     """The decoded path behind the upstream's name, without the query: what a dialect claims, and what is recorded."""
+
+    @property
+    def model(self) -> str | None:
+        """The model that the path names, where the format has it there: Gemini, Bedrock, Azure's deployments."""
+        found = _MODEL.search(self.path)
+        return found[1] or found[2] if found is not None else None
 
 
 def find_route(target: bytes, upstreams: Mapping[str, UpstreamConfig], default: str) -> Route | None:
