@@ -364,3 +364,16 @@ def test_a_message_that_ends_under_another_id_blocks_the_calls_behind_it() -> No
     assert (turn.outcome, turn.codes) == ("blocked", {"identity_collision"})
     assert turn.passed == wire(*SPOKEN, *changed)
     assert judged([*SPOKEN, *changed, completed(message())]).outcome == "passed"
+
+
+@pytest.mark.parametrize("finished", [True, False])
+def test_a_call_at_the_index_of_what_the_provider_runs_blocks_the_turn(finished: bool) -> None:
+    ran = [added(1, SEARCH), *([done(1, SEARCH)] if finished else [])]
+
+    turn = judged([*SPOKEN, *ran, *CALL, END])
+
+    assert turn.outcome == "blocked"
+    assert "identity_collision" in turn.codes
+    assert turn.passed == wire(*SPOKEN, *ran)
+    other = judged([*SPOKEN, *CALL, *ran, END])
+    assert (other.outcome, other.passed) == ("blocked", wire(*SPOKEN))

@@ -94,9 +94,10 @@ class Output:
             return [Defect(Code.INVALID_EVENT, "an item without a type", path)]
         call, known = read_call(item, path, self.tools), self._calls.get(index)
         events = _twins(path, item)
-        if index in self.text or (known is not None and call is None):
+        clashes = known is not None and (call is None or call.runs_on is not known.runs_on)
+        if index in self.text or clashes:
             message = "a second item uses the index of another one"
-            agent_run = call is not None and call.runs_on is RunsOn.AGENT
+            agent_run = RunsOn.AGENT in {each.runs_on for each in (call, known) if each is not None}
             events.append(Defect(Code.IDENTITY_COLLISION, message, path, may_carry_call=agent_run))
         if call is None:
             if not carries_no_call(item["type"], self._policy):
