@@ -31,6 +31,9 @@ def test_an_unknown_host_gets_strict_and_strict_tolerates_nothing() -> None:
         ("api.mistral.ai", "mistral"),
         ("contoso.openai.azure.com", "azure"),
         ("openrouter.ai", "openrouter"),
+        ("us-central1-aiplatform.googleapis.com", "vertex"),
+        ("aiplatform.eu.rep.googleapis.com", "vertex"),
+        ("generativelanguage.googleapis.com", "google"),
     ],
 )
 def test_a_host_finds_its_preset(host: str, name: str) -> None:

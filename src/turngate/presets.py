@@ -130,7 +130,15 @@ PRESETS: tuple[Preset, ...] = (
     Preset("venice", ("api.venice.ai",)),
     Preset("vercel-gateway", ("ai-gateway.vercel.sh",)),
     Preset("vercel-ui", family="vercel"),
-    Preset("vertex", ("aiplatform.googleapis.com", "-aiplatform.googleapis.com")),
+    Preset(
+        "vertex",
+        (
+            "aiplatform.googleapis.com",
+            "-aiplatform.googleapis.com",
+            "aiplatform.us.rep.googleapis.com",
+            "aiplatform.eu.rep.googleapis.com",
+        ),
+    ),
     Preset("vllm"),
     Preset("writer", ("api.writer.com",), {Quirk.MISSING_DONE: _NO_DONE}),
     Preset("xai", ("api.x.ai",)),

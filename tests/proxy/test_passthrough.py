@@ -144,6 +144,9 @@ def test_a_cut_is_passed_on_as_a_cut(run: Run, tmp_path: Path, kind: bytes) -> N
 def test_paths_and_shapes() -> None:
     assert carries_no_turn("/v1/models")
     assert carries_no_turn("/v1/models/gpt:tune")
+    assert carries_no_turn("/v1beta/models/gemini:countTokens")
+    assert not carries_no_turn("/v1beta/models/gemini:streamGenerateAnswer")
+    assert not carries_no_turn("/v1/projects/p/locations/l/publishers/x/models/m:serverStreamingPredict")
     assert not carries_no_turn("/v1/modelsx")
     assert carries_no_turn("/v1/responses/resp_1/input_items")  # what the client sent itself
     assert not carries_no_turn("/v1/responses")

@@ -36,6 +36,9 @@ _NO_TURN = re.compile(
     r"|tokenize|detokenize|rerank|classifiers|ocr|organizations?|usage|health|version|skills|input_items)(/|:|$)"
 )
 
+# Google names what is to be done behind the model (`models/NAME:streamGenerateContent`), and the next method is unknown today.
+_GENERATES = re.compile(r":\w*(generate|predict)\w*$", re.IGNORECASE)
+
 
 @dataclass(slots=True)
 class PassCounters:
@@ -51,7 +54,7 @@ class PassCounters:
 
 def carries_no_turn(path: str) -> bool:
     """Whether the path belongs to an endpoint that answers with no model turn."""
-    return _NO_TURN.search(path) is not None
+    return _NO_TURN.search(path) is not None and _GENERATES.search(path) is None
 
 
 async def pass_on(response: UpstreamResponse, reply: Reply) -> None:
