@@ -70,7 +70,7 @@ class Texts:
                 continue
             self._counts[alphabet, length] += 1
             code = _spell(number, alphabet).rjust(length, alphabet[0])
-            if code not in self._taken and code not in self._words.words and code not in (piece, NULL_TEXT):
+            if code not in self._taken and code not in self._words.folded and code not in (piece, NULL_TEXT):
                 self._taken.add(code)
                 return code
 
