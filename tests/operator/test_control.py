@@ -574,6 +574,30 @@ def test_a_ledger_that_cannot_write_makes_no_latch_and_says_so(run: Run, tmp_pat
     run(main())
 
 
+def test_a_latch_that_takes_too_long_stands_and_is_found_when_the_ledger_can_write_again(
+    run: Run, tmp_path: Path
+) -> None:
+    """Whoever was told that it took too long asks again under the same key, and gets the one latch."""
+
+    async def main() -> None:
+        upstream = Upstream()
+        async with staged(tmp_path, upstream, ledger={"timeout_s": 0.1}) as stage:
+            ask = ("POST", "/latches", {"kind": "stop_all", "reason": "x"})
+            with stuck(stage.world.ledger):
+                slow = await stage.operator.ask(*ask, headers={"Idempotency-Key": "k"})
+                assert (slow.status, slow.code) == (503, "ledger_unavailable")
+                told(await stage.world.ask(), "gate_stopped")
+            found: list[Any] = []
+            while not found:
+                found = (await stage.operator.get("/latches"))["latches"]
+            again = await stage.operator.ask(*ask, headers={"Idempotency-Key": "k"})
+            assert again.body["latch"] == found[0]
+            told(await stage.world.ask(), "gate_stopped")
+            assert upstream.asked == 0
+
+    run(main())
+
+
 def test_a_stopped_turn_is_quiet_where_the_upstream_says_so(run: Run, tmp_path: Path) -> None:
     async def main() -> None:
         upstream = Upstream()

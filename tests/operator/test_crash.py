@@ -37,7 +37,7 @@ from tests.transport.peer import Peer, serving
 from turngate.ledger.reader import LedgerReader
 from turngate.operator.tokens import first_token_path
 
-ROUNDS = 40 if os.environ.get("TURNGATE_SOAK") == "1" else 4
+ROUNDS = 40 if os.environ.get("TURNGATE_SOAK") == "1" else 2
 
 
 @dataclass
@@ -136,9 +136,7 @@ def test_a_latch_and_its_lift_stand_whatever_kills_the_gate(run: Run, tmp_path: 
     run(main())
 
 
-@pytest.mark.parametrize(
-    "point", ["ledger.before_begin", "ledger.after_insert", "ledger.before_commit", "ledger.after_commit"]
-)
+@pytest.mark.parametrize("point", ["ledger.after_insert", "ledger.after_commit"])
 def test_a_kill_while_a_latch_is_written_leaves_one_latch_or_none_and_a_repeat_makes_one(
     run: Run, tmp_path: Path, point: str
 ) -> None:
