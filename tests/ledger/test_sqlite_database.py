@@ -54,7 +54,7 @@ def test_every_table_is_strict(path: Path) -> None:
     tables = sql(
         path, "SELECT name, strict FROM pragma_table_list WHERE schema = 'main' AND name NOT LIKE 'sqlite_%'"
     )
-    assert dict(tables) == {"entries": 1, "turns": 1, "calls": 1, "latches": 1, "audit": 1}
+    assert dict(tables) == {"entries": 1, "turns": 1, "calls": 1, "latches": 1, "audit": 1, "claims": 1}
 
 
 def test_the_files_are_private(path: Path) -> None:
@@ -309,7 +309,7 @@ def test_a_ledger_of_version_1_is_brought_up_to_date_with_what_stood_in_it(path:
     tables = {
         name for (name,) in database.connection.execute("SELECT name FROM sqlite_schema WHERE type = 'table'")
     }
-    assert tables == {"entries", "turns", "calls", "latches", "audit"}
+    assert tables == {"entries", "turns", "calls", "latches", "audit", "claims"}
     kept = [turn for (turn,) in database.connection.execute("SELECT turn_id FROM turns")]
     database.close()
     assert sorted(kept) == sorted(turns)

@@ -74,6 +74,8 @@ class TurnStart:
     response_id: str | None = None
     requested_model: str | None = None
     """As the request names it; `model` becomes what the reply says."""
+    owner: str = ""
+    """A keyed digest of the credentials that the request brought: who may claim its calls."""
     fetched: bool = False
     """Whether the request only fetched a response that was made earlier."""
 

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from turngate.ledger.audit import AuditNote
+    from turngate.ledger.claim import Claim
     from turngate.ledger.entry import TurnEntry, TurnStart
     from turngate.ledger.latch import Latch, Lift
 
@@ -156,6 +157,10 @@ class SQLiteLedger:
     def confirm_delivery(self, turn_id: str, delivery: Delivery) -> None:
         """Note what became of the released bytes."""
         self._tell(Write("delivery", turn_id, canonical(DeliveryNote(turn_id, delivery, time.time()))))
+
+    async def claim(self, claim: Claim) -> int | Refusal:
+        """Grant a call to one claimant, durably; see `Ledger.claim`."""
+        return await self._ask(Write("claimed", claim.turn_id, canonical(claim)))
 
     async def latch(self, latch: Latch, audit: AuditNote | None = None) -> None:
         """Put a latch into force and make it durable; see `Ledger.latch`."""

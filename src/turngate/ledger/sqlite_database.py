@@ -18,11 +18,13 @@ import apsw
 import msgspec
 
 from turngate import failpoint
+from turngate.core.event import RunsOn
 from turngate.core.finding import Code
 from turngate.core.verdict import Outcome, Reason
 from turngate.errors import LedgerCorruptError, LedgerError, LedgerUnavailableError
 from turngate.ledger.audit import Latched
 from turngate.ledger.chain import GENESIS, Link, link_hash
+from turngate.ledger.claim import Claim
 from turngate.ledger.digest import create_key, key_id, load_key
 from turngate.ledger.entry import Delivery, TurnEntry, canonical, turn_from
 from turngate.ledger.latch import CODES, Latch, LatchKind
@@ -45,12 +47,15 @@ PROJECTIONS: Final = {
     "audited": ("project_audited",),
     "latched": ("project_latched", "project_audited"),
     "lifted": ("project_lifted", "project_audited"),
+    "claimed": ("project_claimed",),
 }
 """Entry kind -> the statements that bring the views up to date from its payload."""
 OPERATOR_KINDS: Final = frozenset({"audited", "latched", "lifted"})
 """Kinds that are about no turn: what an operator asked for. They go through the one queue that releases go through, so
 each release is ordered before or after each latch."""
 
+_NOT_RELEASED: Final = Refusal(Reason.CANCELLED_BY_CLIENT, Code.TURN_CANCELLED)
+"""What a claim on a call is told that was never released, or whose release was taken back."""
 _ALREADY_ENDED: Final = Refusal(Reason.DUPLICATE_DELIVERY, Code.DUPLICATE_DELIVERY)
 
 
@@ -131,6 +136,8 @@ class SQLiteDatabase:
         # No savepoint is needed: each write ends in one INSERT, and SQLite undoes a statement that fails, triggers included.
         if write.kind in OPERATOR_KINDS:
             return self._append(write.kind, write.payload)
+        if write.kind == "claimed":
+            return self._claim(write)
         state = self.connection.execute(STATEMENTS["read_turn_state"], {"turn_id": write.turn_id}).fetchone()
         outcome, delivery = state or (None, None)
         match write.kind:
@@ -164,6 +171,21 @@ class SQLiteDatabase:
         if earlier is not None:
             return _ALREADY_ENDED
         return self._append("decided", write.payload)
+
+    def _claim(self, write: Write) -> int | Refusal:
+        """Grant a call to one claimant: released, not stopped since, and not claimed."""
+        payload = {"payload": write.payload.decode()}
+        row = self.connection.execute(STATEMENTS["read_claimed_call"], payload).fetchone()
+        if row is None or row[:2] != (Outcome.RELEASED, RunsOn.AGENT):
+            return _NOT_RELEASED
+        _, _, turn, key, seq = row
+        found = self.connection.execute(STATEMENTS["find_stop"], {"payload": turn.decode()}).fetchone()
+        if found is not None:
+            return Refusal(Reason.STOPPED_BY_OPERATOR, CODES[LatchKind(found[1])], found[0])
+        if seq is None:
+            return self._append("claimed", write.payload)
+        asked: str = msgspec.json.decode(write.payload, type=Claim).key
+        return seq if asked and asked == key else _ALREADY_ENDED
 
     def _append(self, kind: str, payload: bytes) -> int:
         assert self._head is not None

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from turngate.core.finding import Code
     from turngate.core.verdict import Reason
     from turngate.ledger.audit import AuditNote
+    from turngate.ledger.claim import Claim
     from turngate.ledger.entry import Delivery, TurnEntry, TurnStart
     from turngate.ledger.latch import Latch, LatchBoard, Lift
 
@@ -104,6 +105,9 @@ class Ledger(Protocol):
 
     def confirm_delivery(self, turn_id: str, delivery: Delivery) -> None:
         """Note, without waiting, what became of the released bytes."""
+
+    async def claim(self, claim: Claim) -> int | Refusal:
+        """Grant a released call to one claimant; the number of the claim's entry, the same for a repeat under its key."""
 
     async def latch(self, latch: Latch, audit: AuditNote | None = None) -> None:
         """Put a latch into force: on the board at once, durable on return.

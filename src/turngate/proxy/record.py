@@ -58,6 +58,7 @@ def turn_entry(
         dialect=start.dialect,
         model=clipped(turn.model or start.model),
         requested_model=clipped(start.requested_model),
+        owner=start.owner,
         fetched=start.fetched,
         streamed=start.streamed,
         started_at=start.started_at,

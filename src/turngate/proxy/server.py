@@ -14,6 +14,7 @@ import signal
 import sys
 from collections.abc import AsyncIterator, Callable, Iterator
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import structlog
@@ -29,6 +30,7 @@ from turngate.core.session import HeldBudget
 from turngate.demo.provider import serve_demo
 from turngate.errors import ConfigError
 from turngate.ledger.location import sqlite_path
+from turngate.ledger.reader import LedgerReader
 from turngate.ledger.sqlite import SQLiteLedger
 from turngate.ledger.store import Ledger
 from turngate.log import configure
@@ -36,6 +38,7 @@ from turngate.operator.listener import open_plane
 from turngate.proxy.app import Gate
 from turngate.proxy.cancel import cancel_turn
 from turngate.proxy.capture import open_captures
+from turngate.proxy.claim import claim_call
 from turngate.proxy.front import FrontLimits, FrontProtocol, front_protocol
 from turngate.proxy.relay import Judging
 from turngate.transport import Origin, TlsSettings, Upstream, UpstreamSettings, open_upstream
@@ -75,9 +78,9 @@ class GateServer(uvicorn.Server):
 
 
 def own_app(
-    judging: Judging, ready: Callable[[], bool], status: Callable[[], dict[str, Any]]
+    judging: Judging, ledger: Path, ready: Callable[[], bool], status: Callable[[], dict[str, Any]]
 ) -> Starlette:
-    """Our own endpoints on the proxy's listener: is the process alive, does it take turns, and an owner's way to cancel one."""
+    """Our own endpoints on the proxy's listener: is the process alive, does it take turns, and what an owner may do to one."""
 
     async def health(_request: Request) -> JSONResponse:
         return JSONResponse({"status": "ok", "version": __version__})
@@ -91,6 +94,11 @@ def own_app(
             Endpoint("/turngate/health", health, methods=["GET"]),
             Endpoint("/turngate/ready", readiness, methods=["GET"]),
             Endpoint("/turngate/turns/{turn_id}/cancel", cancel_turn(judging), methods=["POST"]),
+            Endpoint(
+                "/turngate/turns/{turn_id}/calls/{call}/claim",
+                claim_call(judging.ledger, lambda: LedgerReader(ledger)),
+                methods=["POST"],
+            ),
         ]
     )
 
@@ -191,6 +199,7 @@ def gate_server(gate: Gate) -> GateServer:
     server = GateServer(settings, gate)
     gate.own = own_app(
         gate.judging,
+        sqlite_path(gate.config.ledger.url),
         lambda: server.started and not server.should_exit,
         lambda: {"turns_under_way": len(gate.judging.live), "held_bytes": gate.judging.budget.used},
     )

@@ -122,6 +122,15 @@ CREATE TABLE audit (
     idempotency_key TEXT,
     request_sha256 TEXT
 ) STRICT;
+CREATE TABLE claims (
+    turn_id TEXT NOT NULL,
+    choice INTEGER NOT NULL,
+    slot TEXT NOT NULL,
+    key TEXT NOT NULL,
+    seq INTEGER NOT NULL,
+    at REAL NOT NULL,
+    PRIMARY KEY (turn_id, choice, slot)
+) STRICT, WITHOUT ROWID;
 CREATE INDEX audit_by_actor ON audit (actor, seq);
 CREATE UNIQUE INDEX audit_by_key ON audit (actor, idempotency_key) WHERE idempotency_key IS NOT NULL;
 
@@ -192,6 +201,11 @@ FROM json_each(:payload, '$.calls');
 -- What became of the bytes of a released turn.
 UPDATE turns SET delivery = :payload ->> 'delivery' WHERE turn_id = :payload ->> 'turn_id';
 
+-- name: project_claimed
+-- Somebody may run a call, and nobody else.
+INSERT INTO claims (turn_id, choice, slot, key, seq, at)
+VALUES (:payload ->> 'turn_id', :payload ->> 'choice', :payload ->> 'slot', :payload ->> 'key', :seq, :payload ->> 'at');
+
 -- name: project_audited
 -- One request to the operator's interface; `audit` is null where the gate acts by itself.
 INSERT INTO audit (seq, at, actor, token_id, role, peer, method, path, status, code, latch, idempotency_key,
@@ -219,6 +233,14 @@ WHERE id = :payload ->> '$.lift.id';
 -- name: read_latch_state
 -- Whether a latch exists and whether it was lifted.
 SELECT lifted_at FROM latches WHERE id = :id;
+
+-- name: read_claimed_call
+-- A call with its turn's last word, and the claim on it, if there is one.
+SELECT turns.outcome, calls.runs_on, CAST(entries.payload AS BLOB), claims.key, claims.seq
+FROM calls JOIN turns USING (turn_id) JOIN entries USING (seq)
+    LEFT JOIN claims ON (claims.turn_id, claims.choice, claims.slot) = (calls.turn_id, calls.choice, calls.slot)
+WHERE calls.turn_id = :payload ->> 'turn_id' AND calls.choice = :payload ->> 'choice'
+    AND calls.slot = :payload ->> 'slot';
 
 -- name: read_turn_state
 -- How far a turn has come: no row, outcome NULL (held), or its terminal outcome.
@@ -349,7 +371,7 @@ SELECT min(seq), turn_id FROM (
 ) GROUP BY turn_id ORDER BY 1, 2 LIMIT 1;
 
 -- name: compare_operator_views
--- A latch or an audit row that differs from a replay of the entries.
+-- A latch, an audit row or a claim that differs from a replay of the entries.
 SELECT 'latch ' || id FROM (
     SELECT id FROM (SELECT * FROM ledger.latches EXCEPT SELECT * FROM main.latches)
     UNION ALL
@@ -358,4 +380,8 @@ SELECT 'latch ' || id FROM (
     SELECT seq FROM (SELECT * FROM ledger.audit EXCEPT SELECT * FROM main.audit)
     UNION ALL
     SELECT seq FROM (SELECT * FROM main.audit EXCEPT SELECT * FROM ledger.audit)
+) UNION ALL SELECT 'claim ' || seq FROM (
+    SELECT seq FROM (SELECT * FROM ledger.claims EXCEPT SELECT * FROM main.claims)
+    UNION ALL
+    SELECT seq FROM (SELECT * FROM main.claims EXCEPT SELECT * FROM ledger.claims)
 ) ORDER BY 1 LIMIT 1;
