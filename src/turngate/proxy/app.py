@@ -10,7 +10,7 @@ import asyncio
 import time
 import traceback
 from collections.abc import Awaitable, Callable, Mapping, MutableMapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -32,6 +32,7 @@ from turngate.ledger.location import sqlite_path
 from turngate.ledger.turn_id import new_turn_id
 from turngate.metrics import Metrics, State, TurnFigures
 from turngate.proxy import passthrough
+from turngate.proxy.claim import owner_digest
 from turngate.proxy.front import front_of, request_target
 from turngate.proxy.headers import content_coding, media_type, request_headers, response_headers
 from turngate.proxy.ownership import Conversations, conversation_of, owner_of
@@ -142,7 +143,10 @@ class Gate:
             )
             return
         start = _start(turn_id, scope, route, dialect, caller)
-        turn = None if dialect is None else TurnRelay(self.judging, route, dialect, start, body)
+        owner = owner_of(scope["headers"])
+        start = replace(start, owner=owner_digest(self.judging.ledger, owner))
+        rules = self.desk.rules(caller, route.upstream)
+        turn = None if dialect is None else TurnRelay(self.judging, route, dialect, start, body, rules)
         under_way = turn or UnjudgedRequest(start)
         latches = self.judging.ledger.latches
         if latches and (latch := latches.covering(under_way.facts())):
@@ -161,8 +165,8 @@ class Gate:
             raise RuntimeError("a request is served outside of a task")
         watch = ClientWatch(receive, task, reply, turn)
         self._register(turn_id, under_way, task)
-        under_way.owner = owner_of(scope["headers"])
-        conversation = conversation_of(scope["headers"], under_way.owner)
+        under_way.owner = owner
+        conversation = conversation_of(scope["headers"], owner)
         self.conversations.begin(conversation, under_way)
         response: UpstreamResponse | None = None
         try:
