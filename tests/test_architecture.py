@@ -20,6 +20,7 @@ STDLIB_IN_CORE = {
     "collections",
     "dataclasses",
     "enum",
+    "fnmatch",
     "functools",
     "hashlib",
     "itertools",

@@ -8,6 +8,7 @@ import pytest
 
 from turngate.config import load_config
 from turngate.config.access import TenantConfig, TenantFrom
+from turngate.core.tool_rules import RuleAction, ToolRule
 from turngate.errors import ConfigError
 
 
@@ -58,4 +59,44 @@ def test_tenants_are_read(tmp_path: Path) -> None:
     ],
 )
 def test_a_mistake_is_one_line(tmp_path: Path, text: str, line: str) -> None:
+    assert errors(tmp_path, text) == [line]
+
+
+def test_rules_are_read_in_order(tmp_path: Path) -> None:
+    file = tmp_path / "gate.toml"
+    file.write_text(
+        '[[policy.rules]]\naction = "allow"\ntool = "read_*"\n[[policy.rules]]\naction = "deny"\ntenant = "t-?"\n'
+    )
+    assert load_config(file, environ={}).policy.rules == (
+        ToolRule(RuleAction.ALLOW, tool="read_*"),
+        ToolRule(RuleAction.DENY, tenant="t-?"),
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "line"),
+    [
+        (
+            '[[policy.rules]]\naction = "deny"\n[[policy.rules]]\naction = "denny"',
+            "gate.toml:4: policy.rules.1.action: must be one of allow, confirm, deny",
+        ),
+        (
+            '[[policy.rules]]\naction = "deny"\ntol = "x"',
+            "gate.toml:3: there is no key policy.rules.0.tol; did you mean 'tool'?",
+        ),
+        (
+            '[[policy.rules]]\n\ntool = "x"',
+            "gate.toml:1: policy.rules: action is missing; it is allow, confirm or deny",
+        ),
+        (
+            '[[policy.rules]]\naction = "deny"\nupstream = "opnai"',
+            "gate.toml:3: policy.rules: no upstream 'opnai'; did you mean 'openai'?",
+        ),
+        (
+            "[policy]\nrules = 1",
+            "gate.toml:2: policy.rules: must be written [[policy.rules]], once a rule",
+        ),
+    ],
+)
+def test_a_mistake_in_a_rule_is_one_line(tmp_path: Path, text: str, line: str) -> None:
     assert errors(tmp_path, text) == [line]

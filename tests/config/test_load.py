@@ -154,7 +154,7 @@ call = 1
     [
         (
             "x = 1",
-            "gate.toml:1: there is no section [x]; known are capture, ledger, log, operator, schemas, server, tenants, upstreams",
+            "gate.toml:1: there is no section [x]; known are capture, ledger, log, operator, policy, schemas, server, tenants, upstreams",
         ),
         ("server = 1", "gate.toml:1: server: must be a section, written [server]"),
         ("upstreams = 1", "gate.toml:1: upstreams: must be sections, written [upstreams.NAME]"),

@@ -16,6 +16,7 @@ from turngate.access.tenant import Caller, Denial, Headers, anybody, by_credenti
 from turngate.access.tenant import with_credential as injected
 from turngate.config import Config, UpstreamConfig
 from turngate.config.access import TenantConfig, TenantFrom
+from turngate.core.tool_rules import ToolRules, narrowed
 
 MINUTE_S: Final = 60.0
 MAX_REMEMBERED: Final = 4096
@@ -66,6 +67,11 @@ class Desk:
             return over
         credential = self._credentials.get(upstream.name)
         return caller if credential is None else injected(caller, credential)
+
+    def rules(self, caller: Caller, upstream: UpstreamConfig) -> ToolRules:
+        """What the policy says of the tools in the caller's turns."""
+        allowed = self.tenant(caller.tenant).tools
+        return narrowed(self._config.policy.rules, caller.tenant, upstream.name, allowed)
 
     def leave(self, caller: Caller) -> None:
         """A request that was let in is over."""

@@ -1,9 +1,11 @@
-"""`[tenants.NAME]`, and how a request's tenant is found."""
+"""`[tenants.NAME]`, `[policy]`, and how a request's tenant is found."""
 
 from __future__ import annotations
 
 import enum
 from dataclasses import dataclass
+
+from turngate.core.tool_rules import ToolRule
 
 
 class TenantFrom(enum.StrEnum):
@@ -31,3 +33,11 @@ class TenantConfig:
     """Requests under way at once; 0 is no limit."""
     requests_per_minute: int = 0
     """0 is no limit."""
+
+
+@dataclass(frozen=True, slots=True)
+class PolicyConfig:
+    """`[policy]`: what becomes of calls that have proved valid."""
+
+    rules: tuple[ToolRule, ...] = ()
+    """The first that fits a call decides; a call that none fits is allowed."""

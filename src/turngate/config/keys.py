@@ -18,6 +18,7 @@ from turngate.config.access import TenantFrom
 from turngate.config.base_url import base_url
 from turngate.config.model import CaptureTurns, LogFormat, Unjudged
 from turngate.core.policy import KeepAliveForm, Mode, OnBlock, Quirk
+from turngate.core.tool_rules import RuleAction
 from turngate.errors import ConfigError
 from turngate.ledger.location import sqlite_path
 from turngate.presets import PRESETS, preset_named
@@ -234,6 +235,7 @@ TENANT: dict[str, Reader] = {
     "turns": whole(0),
     "requests_per_minute": whole(0),
 }
+RULE: dict[str, Reader] = {"action": one_of(RuleAction), "tenant": text, "upstream": text, "tool": text}
 LEDGER: dict[str, Reader] = {"url": ledger_url, "timeout_s": seconds, "release_without_record": flag}
 OPERATOR: dict[str, Reader] = {
     "listen": operator_listen,

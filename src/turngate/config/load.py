@@ -8,14 +8,16 @@ from __future__ import annotations
 import os
 import re
 import tomllib
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
 
 from turngate.bearer import NAME
 from turngate.config import keys
-from turngate.config.access import TenantConfig, TenantFrom
+from turngate.config.access import PolicyConfig, TenantConfig, TenantFrom
 from turngate.config.base_url import DEMO_URL, BaseURL
 from turngate.config.model import (
     CaptureConfig,
@@ -30,6 +32,7 @@ from turngate.config.model import (
 )
 from turngate.config.pinned import Pinned
 from turngate.core.policy import Limits, Timing, TurnPolicy
+from turngate.core.tool_rules import ToolRule
 from turngate.errors import ConfigError
 from turngate.presets import preset_for_host, preset_named
 from turngate.transport.head import Timeouts
@@ -51,6 +54,7 @@ NOT_KEYS = re.compile(
 RESERVED = frozenset({"v1", "turngate"})
 _NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,62}")
 _HEADER = re.compile(r"\s*\[([^\[\]]+)\]\s*(#.*)?")
+_ARRAY_HEADER = re.compile(r"\s*\[\[([^\[\]]+)\]\]\s*(#.*)?")
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +76,8 @@ class _Reading:
     """Every upstream that was named, with where it was named first."""
     tenants: dict[str, str] = field(default_factory=dict)
     """The same of the tenants."""
+    rules: list[str] = field(default_factory=list)
+    """Where each rule of the policy stands."""
     errors: list[str] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
 
@@ -145,13 +151,27 @@ def _read_file(file: Path, reading: _Reading) -> None:
             for name, settings in table.items():
                 reading.tenants[name] = place("tenants", name)
                 _read_table(place, ("tenants", name), settings, keys.TENANT, reading)
+        elif section == "policy" and isinstance(table, dict):
+            _read_policy(place, table, reading)
         elif section in keys.SECTIONS:
             _read_table(place, (section,), table, keys.SECTIONS[section], reading)
         elif section in ("upstreams", "tenants"):
             reading.complain(place(section), f"{section}: must be sections, written [{section}.NAME]")
         else:
-            hint = keys.nearest(section, [*keys.SECTIONS, "upstreams", "tenants"])
+            hint = keys.nearest(section, [*keys.SECTIONS, "upstreams", "tenants", "policy"])
             reading.complain(place(section), f"there is no section [{section}]{hint}")
+
+
+def _read_policy(place: _Places, table: dict[str, Any], reading: _Reading) -> None:
+    rules = table.get("rules", [])
+    if not isinstance(rules, list):
+        message = "policy.rules: must be written [[policy.rules]], once a rule"
+        reading.complain(place("policy", "rules"), message)
+        rules = []
+    for number, rule in enumerate(rules):
+        at = ("policy", "rules", str(number))
+        reading.rules.append(place(*at))
+        _read_table(place, at, rule, keys.RULE, reading)
 
 
 def _read_table(
@@ -179,10 +199,14 @@ class _Places:
         self._file = file
         self._lines: dict[tuple[str, ...], int] = {}
         prefix: tuple[str, ...] = ()
+        arrays: Counter[tuple[str, ...]] = Counter()
         for number, line in enumerate(content.splitlines(), 1):
-            header = _HEADER.fullmatch(line)
+            header = _HEADER.fullmatch(line) or _ARRAY_HEADER.fullmatch(line)
             if header is not None:
                 prefix = _parts(header[1])
+                if header.re is _ARRAY_HEADER:
+                    arrays[prefix] += 1
+                    prefix = (*prefix, str(arrays[prefix] - 1))
                 for depth in range(1, len(prefix) + 1):
                     self._lines.setdefault(prefix[:depth], number)
             elif "=" in line and not line.lstrip().startswith("#"):
@@ -259,7 +283,8 @@ def _build(reading: _Reading) -> Config:
     schemas = pinned.schemas if pinned is not None else {}
     capture = _capture(upstreams.values(), reading)
     warnings = tuple(reading.warnings)
-    return Config(server, ledger, log, upstreams, schemas, warnings, operator, capture, tenants)
+    policy = PolicyConfig(_rules(upstreams, reading))
+    return Config(server, ledger, log, upstreams, schemas, warnings, operator, capture, tenants, policy)
 
 
 def _capture(upstreams: Iterable[UpstreamConfig], reading: _Reading) -> CaptureConfig:
@@ -281,6 +306,22 @@ def _tenant(name: str, upstreams: Mapping[str, UpstreamConfig], reading: _Readin
         message = f"tenants.{name}.upstreams: no upstream {unknown!r}{keys.nearest(unknown, upstreams)}"
         reading.complain(reading.source("tenants", name, "upstreams"), message)
     return tenant
+
+
+def _rules(upstreams: Mapping[str, UpstreamConfig], reading: _Reading) -> tuple[ToolRule, ...]:
+    rules = []
+    for number, place in enumerate(reading.rules):
+        at = ("policy", "rules", str(number))
+        settings = reading.section(at, keys.RULE)
+        if (*at, "action") not in reading.values:
+            reading.complain(place, "policy.rules: action is missing; it is allow, confirm or deny")
+        upstream = settings.get("upstream", "*")
+        if not any(fnmatchcase(name, upstream) for name in upstreams):
+            hint = keys.nearest(upstream, upstreams)
+            reading.complain(reading.source(*at, "upstream"), f"policy.rules: no upstream {upstream!r}{hint}")
+        if "action" in settings:
+            rules.append(ToolRule(**settings))
+    return tuple(rules)
 
 
 def _check_credential(name: str, tenant_from: TenantFrom, reading: _Reading) -> None:

@@ -9,7 +9,7 @@ from ipaddress import ip_address
 from pathlib import Path
 from typing import Any
 
-from turngate.config.access import TenantConfig, TenantFrom
+from turngate.config.access import PolicyConfig, TenantConfig, TenantFrom
 from turngate.core.policy import MIB, TurnPolicy
 from turngate.transport.head import Origin, Timeouts
 
@@ -198,3 +198,4 @@ class Config:
     operator: OperatorConfig = field(default_factory=OperatorConfig)
     capture: CaptureConfig = field(default_factory=CaptureConfig)
     tenants: Mapping[str, TenantConfig] = field(default_factory=dict)
+    policy: PolicyConfig = field(default_factory=PolicyConfig)

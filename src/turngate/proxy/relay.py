@@ -20,6 +20,7 @@ from turngate.core.framing import Framing
 from turngate.core.gate import GateState
 from turngate.core.policy import Mode, OnBlock
 from turngate.core.session import HeldBudget, Session
+from turngate.core.tool_rules import ToolRules, strictest
 from turngate.core.verdict import Outcome, Reason
 from turngate.dialects.base import Dialect
 from turngate.errors import LedgerUnavailableError
@@ -137,9 +138,16 @@ class TurnRelay:
     """One judged reply between its upstream and its client."""
 
     def __init__(
-        self, judging: Judging, route: Route, dialect: Dialect, start: TurnStart, request_body: bytes
+        self,
+        judging: Judging,
+        route: Route,
+        dialect: Dialect,
+        start: TurnStart,
+        request_body: bytes,
+        rules: ToolRules | None = None,
     ) -> None:
         self.dialect = dialect
+        self._rules = rules or ToolRules()
         self.gone = False
         """Whether the client has left."""
         self.session: Session | None = None
@@ -354,7 +362,9 @@ class TurnRelay:
         dialect = self.dialect
         decoder = dialect.decoder(self._tools, self._policy, streamed=framing.streamed)
         traits = Traits(decoder.sentinel_optional, dialect.named_choice_ends_naturally, dialect.ids_optional)
-        judgement = self._judgement = Judgement(self._tools, traits, limits, self._judging.pinned)
+        judgement = self._judgement = Judgement(
+            self._tools, traits, limits, self._judging.pinned, tool_rules=self._rules
+        )
         framer = framing.framer(limits.frame_bytes)
         if self._captures is not None:
             framer = self._tape = self._captures.tape(framer, self._request_body)
@@ -540,6 +550,12 @@ class TurnRelay:
     def _entry(self, session: Session, *, delivery: Delivery = Delivery.NONE) -> TurnEntry:
         checks = self._judgement.checks if self._judgement is not None else {}
         digest = self._judging.ledger.argument_digest
-        return turn_entry(
+        entry = turn_entry(
             self.start, session, checks, self._clock, digest, latch=self._latch, delivery=delivery
         )
+        return replace(entry, policy=self._policy_result())
+
+    def _policy_result(self) -> str | None:
+        """What the policy said of the turn: the strictest of what it said of its calls."""
+        actions = self._judgement.actions if self._judgement is not None else {}
+        return strictest(actions.values()).value if actions else None

@@ -1,7 +1,7 @@
 """Rules: pure functions from the evidence of a finished turn to findings.
 
 A new rule is one function here, one code, one fixture that trips it and one near miss. Identity is judged first, then the
-terminal, then each call's arguments (DESIGN section 4); policy and latches follow outside, where the turn is recorded.
+terminal, then each call's arguments, then the policy (DESIGN section 4); latches follow outside, where the turn is recorded.
 """
 
 from __future__ import annotations
@@ -14,10 +14,11 @@ from turngate.core.check import CallCheck
 from turngate.core.event import SlotKey
 from turngate.core.finding import Finding
 from turngate.core.policy import Limits
+from turngate.core.tool_rules import RuleAction, ToolRules
 from turngate.core.toolset import Toolset
 from turngate.core.turn import Turn
 from turngate.core.verdict import has_tools
-from turngate.rules import calls
+from turngate.rules import calls, policy
 from turngate.rules.arguments import ArgumentJudge
 from turngate.schema import Vocabulary
 
@@ -44,6 +45,9 @@ class Judgement:
     pinned: Mapping[str, Any] = field(default_factory=dict)
     vocabulary: Vocabulary = Vocabulary.FULL
     checks: dict[SlotKey, CallCheck] = field(default_factory=dict)
+    tool_rules: ToolRules = field(default_factory=ToolRules)
+    actions: dict[SlotKey, RuleAction] = field(default_factory=dict)
+    """What the policy said of each call; empty where there is none."""
 
     def __call__(self, turn: Turn) -> Sequence[Finding]:
         """Every finding of every rule; none for a turn without anything that could be a call."""
@@ -64,4 +68,7 @@ class Judgement:
         for slot in turn.agent_calls:
             findings, self.checks[slot.key] = judge.check(slot)
             found += findings
+        if self.tool_rules:
+            self.actions = policy.actions(turn, self.tool_rules, self.limits)
+            found += policy.denied(turn, self.actions)
         return found
