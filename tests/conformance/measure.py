@@ -33,8 +33,10 @@ from turngate.conformance.provider import Provider, served
 from turngate.conformance.report import Row
 from turngate.conformance.results import Results, Subject, write_results
 from turngate.conformance.scenario import Scenario, load_scenarios
-from turngate.conformance.take import SETTLE_S
 
+SETTLE_S = 2.0
+SLOW_SETTLE_S = 5.0
+"""LiteLLM's proxy takes a second for a piece while sixteen turns are under way."""
 START_PATIENCE_S = 180
 KEY = "sk-turngate-conformance-0001"
 PROXY = Adapter("litellm-proxy", "", {"litellm[proxy]": "1.108.6"})
@@ -70,10 +72,7 @@ async def measure_adapter(
     versions = report.subject.partition(": ")[2]
     ways = list(dict.fromkeys(row.way for row in report.rows))
     columns = {way: f"{adapter.name} {way}" for way in ways}
-    host = "Node.js" if adapter.runs_on_node else f"Python {platform.python_version()}"
-    subject = Subject(
-        adapter.name, f"{versions} ({host})", ADAPTER_SETTINGS[adapter.name], list(columns.values())
-    )
+    subject = Subject(adapter.name, versions, ADAPTER_SETTINGS[adapter.name], list(columns.values()))
     return subject, [(columns[row.way], row) for row in report.rows]
 
 
@@ -128,12 +127,12 @@ async def measure_litellm_proxy(
         for dialect, model in PROXY_MODELS.items():
             some = [each for each in reachable_through(scenarios, "strict") if each.dialect == dialect]
             rows += await judge_through(
-                gateway, provider, some, headers=headers, model=model, settle_s=SETTLE_S
+                gateway, provider, some, headers=headers, model=model, settle_s=SLOW_SETTLE_S
             )
     settings = (
         "two models, a master key, cooldowns off; no guardrail configured, so nothing here is one that failed"
     )
-    version = f"litellm[proxy] {PROXY.packages['litellm[proxy]']} (Python {platform.python_version()})"
+    version = f"litellm[proxy] {PROXY.packages['litellm[proxy]']}, Python {platform.python_version()}"
     return Subject(column, version, settings, [column]), [(column, row) for row in rows]
 
 

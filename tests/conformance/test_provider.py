@@ -98,10 +98,11 @@ def test_a_broken_scenario_breaks_off(run: Run) -> None:
     run(main())
 
 
-def test_a_reply_that_is_not_streamed_is_one_document(run: Run) -> None:
+@pytest.mark.parametrize("split", ["", "@byte"])
+def test_a_reply_that_is_not_streamed_is_one_document(run: Run, split: str) -> None:
     async def main() -> None:
         async with playing() as stage:
-            reply = await ask(stage.origin, "openai_chat/non-streamed", stream=False)
+            reply = await ask(stage.origin, "openai_chat/non-streamed" + split, stream=False)
             assert reply.content == scenario("openai_chat/non-streamed").body
             assert reply.headers["content-type"] == "application/json"
 

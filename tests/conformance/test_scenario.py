@@ -12,7 +12,6 @@ from tests.conformance.kit import scenario, scenarios
 from turngate.conformance.scenario import Part, fixture_folder, load_scenarios, read_scenario
 from turngate.core.verdict import Outcome
 from turngate.errors import ConfigError
-from turngate.offline.fixture import judge_envelope
 
 
 def test_every_dialect_has_a_sound_turn_a_broken_one_and_a_text() -> None:
@@ -50,17 +49,6 @@ def test_a_reply_that_is_cut_deserves_what_the_gate_says_of_it() -> None:
     assert {each.expect.outcome for each in cut[3:]} == {Outcome.BLOCKED}
     assert [each.name for each in cut[:2]] == [f"{whole.name}@cut:0", f"{whole.name}@cut:1"]
     assert all(each.breaks_off and not each.calls for each in cut)
-
-
-@pytest.mark.parametrize("name", [name for name in scenarios() if not scenario(name).disputable])
-def test_what_a_scenario_deserves_is_the_gates_verdict(name: str) -> None:
-    judged = judge_envelope(scenario(name).envelope)
-
-    assert judged.executable is scenario(name).executable
-    if judged.executable:
-        assert [(call.id, call.name) for call in judged.calls] == [
-            (call.id, call.name) for call in scenario(name).calls
-        ]
 
 
 def test_what_rests_on_settings_is_marked() -> None:

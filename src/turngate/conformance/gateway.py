@@ -62,6 +62,7 @@ async def judge_through(
     model: str | None = None,
     split: Split | None = None,
     settle_s: float = SETTLE_S,
+    text_patience_s: float = TEXT_PATIENCE_S,
 ) -> list[Row]:
     """Play every scenario through the gateway once and judge what arrived."""
     turns = asyncio.Semaphore(AT_ONCE)
@@ -71,7 +72,7 @@ async def judge_through(
     ) as client:
 
         async def play(scenario: Scenario) -> Row:
-            take = Take(scenario, split or Split(), text_patience_s=TEXT_PATIENCE_S, settle_s=settle_s)
+            take = Take(scenario, split or Split(), text_patience_s=text_patience_s, settle_s=settle_s)
             async with turns:
                 provider.expect(take)
                 seen = await observe(client, take, model)

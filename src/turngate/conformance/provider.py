@@ -125,8 +125,7 @@ class Provider:
         take.requests += 1
         scenario = take.scenario
         if not scenario.envelope.streamed:
-            await _send_document(scenario, exchange)
-            take.proof_sent = True
+            await self._send_document(take, exchange)
             return
         await exchange.start(scenario.envelope.media_type.encode(), (b"cache-control", b"no-cache"))
         shown, held = 0, False
@@ -135,13 +134,26 @@ class Provider:
             if act.part is Part.PROOF:
                 await take.until_proof_may_be_sent(held=held)
             for piece in take.split.pieces(act.frames):
-                await exchange.write(piece)
-                if self.gap_s and await exchange.client_left_within(self.gap_s):
+                if not await self._write(piece, exchange):
                     return
             if act.text:
                 shown += len(act.text)
                 await take.until_text_is_read(shown)
         await _end(scenario, exchange)
+
+    async def _send_document(self, take: Take, exchange: Exchange) -> None:
+        body = take.scenario.body
+        await exchange.start(JSON, (b"content-length", str(len(body)).encode()))
+        take.proof_sent = True
+        for piece in take.split.pieces([body]):
+            if not await self._write(piece, exchange):
+                return
+        await exchange.end()
+
+    async def _write(self, piece: bytes, exchange: Exchange) -> bool:
+        """Send a piece and wait for the gap; False if the client left."""
+        await exchange.write(piece)
+        return not (self.gap_s and await exchange.client_left_within(self.gap_s))
 
     def _models(self) -> dict[str, object]:
         data = [{"id": name, "object": "model", "owned_by": "turngate"} for name in self.scenarios]
@@ -151,13 +163,6 @@ class Provider:
 class _Asked(msgspec.Struct):
     model: str = ""
     stream: bool | None = None
-
-
-async def _send_document(scenario: Scenario, exchange: Exchange) -> None:
-    body = scenario.body
-    await exchange.start(JSON, (b"content-length", str(len(body)).encode()))
-    await exchange.write(body)
-    await exchange.end()
 
 
 async def _end(scenario: Scenario, exchange: Exchange) -> None:

@@ -131,12 +131,15 @@ def tables(results: Results) -> Iterator[str]:
             for column in subject.columns
             if any(column in scene.cells for scene in scenes.values())
         ]
-        if columns:
-            yield f"## {dialect}"
-            yield ""
-            for section in SECTIONS:
-                some = {name: each for name, each in scenes.items() if section_of(each) == section}
-                yield from _table(section, columns, some)
+        made = [
+            line
+            for section in SECTIONS
+            for line in _table(
+                section, columns, {name: each for name, each in scenes.items() if section_of(each) == section}
+            )
+        ]
+        if made:
+            yield from (f"## {dialect}", "", *made)
 
 
 def _subjects(results: Results) -> Iterator[str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import json
+import secrets
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -51,9 +52,7 @@ def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     (tmp_path / "google" / "__init__.py").touch()
     (tmp_path / "google" / "genai.py").write_text(STAND_IN)
     monkeypatch.syspath_prepend(tmp_path)
-    google_genai_sdk.client.cache_clear()
     yield
-    google_genai_sdk.client.cache_clear()
     for name in names:
         sys.modules.pop(name, None)
 
@@ -69,7 +68,10 @@ def told(way: str) -> list[dict[str, Any]]:
     lines: list[dict[str, Any]] = []
     tools = [{"functionDeclarations": [{"name": "weather", "parameters": SCHEMA}]}]
     request = {"contents": ["m"], "tools": tools}
-    google_genai_sdk.WAYS[way](Ask(1, "http://origin", "gemini_generate", request, lines.append))
+    # A client is made once for each origin, and each test brings a package of its own.
+    google_genai_sdk.WAYS[way](
+        Ask(1, f"http://{secrets.token_hex(4)}", "gemini_generate", request, lines.append)
+    )
     return lines
 
 

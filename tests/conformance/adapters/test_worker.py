@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import platform
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -62,7 +64,7 @@ def test_a_file_says_its_ways_and_its_versions_first(own: Path) -> None:
     assert first == {
         "ways": ["sound", "later", "failing"],
         "dialects": ["openai_chat"],
-        "versions": {"pytest": pytest.__version__},
+        "versions": {"pytest": pytest.__version__, "Python": platform.python_version()},
     }
 
 
@@ -109,3 +111,18 @@ def test_an_ask_writes_through_its_own_line() -> None:
     assert Ask(3, "o", "d", {}, told.append).execute(id="i", name="n", arguments=[1]) == "done"
 
     assert told == [{"ask": 3, "call": {"id": "i", "name": "n", "arguments": "[1]"}}]
+
+
+def test_a_client_is_made_once_for_each_origin_whoever_asks_first() -> None:
+    made: list[str] = []
+
+    def make(origin: str) -> object:
+        made.append(origin)
+        return object()
+
+    asks = [Ask(number, origin, "d", {}, print) for number, origin in enumerate("aabab")]
+    with ThreadPoolExecutor() as pool:
+        clients = list(pool.map(lambda ask: ask.client(make), asks))
+
+    assert sorted(made) == ["a", "b"]
+    assert len({id(client) for client in clients}) == 2

@@ -43,7 +43,6 @@ ADAPTERS: dict[str, Adapter] = {
             {
                 "ai": "7.0.173",
                 "@ai-sdk/openai": "4.0.118",
-                "@ai-sdk/openai-compatible": "3.0.92",
                 "@ai-sdk/anthropic": "4.0.105",
             },
         ),

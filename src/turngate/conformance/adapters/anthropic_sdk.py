@@ -6,7 +6,6 @@ package's own tool runner, streaming. `eager`: the same with `run_tools_eagerly`
 
 from __future__ import annotations
 
-import functools
 import json
 from typing import TYPE_CHECKING, Any
 
@@ -18,9 +17,8 @@ if TYPE_CHECKING:
 DIALECTS = ("anthropic_messages",)
 
 
-@functools.cache
 def client(origin: str) -> Any:
-    """One client for all asks; retries are the package's own default."""
+    """A client with the settings that the package has by default."""
     import anthropic  # noqa: PLC0415 -- only the adapter's environment has it
 
     return anthropic.Anthropic(api_key="none", base_url=origin)
@@ -29,7 +27,7 @@ def client(origin: str) -> Any:
 def raw(ask: Ask) -> None:
     """Join the events."""
     blocks: dict[int, list[Any]] = {}
-    for event in client(ask.origin).messages.create(**_asked(ask)):
+    for event in ask.client(client).messages.create(**_asked(ask)):
         match event.type:
             case "content_block_start" if event.content_block.type == "tool_use":
                 block = event.content_block
@@ -44,7 +42,7 @@ def raw(ask: Ask) -> None:
 
 def helper(ask: Ask) -> None:
     """Take the final message."""
-    with client(ask.origin).messages.stream(**_asked(ask, stream=False)) as stream:
+    with ask.client(client).messages.stream(**_asked(ask, stream=False)) as stream:
         for text in stream.text_stream:
             ask.say(text)
         _run(ask, stream.get_final_message().content)
@@ -62,7 +60,7 @@ def eager(ask: Ask) -> None:
 
 def whole(ask: Ask) -> None:
     """Take the message."""
-    _run(ask, client(ask.origin).messages.create(**_asked(ask)).content)
+    _run(ask, ask.client(client).messages.create(**_asked(ask)).content)
 
 
 def _asked(ask: Ask, *, stream: bool = True) -> dict[str, Any]:
@@ -96,7 +94,7 @@ def _run_tools(ask: Ask, **how: Any) -> None:
         )
 
     asked = {**_asked(ask), "tools": [runnable(tool) for tool in ask.tools]}
-    for stream in client(ask.origin).beta.messages.tool_runner(**asked, **how):
+    for stream in ask.client(client).beta.messages.tool_runner(**asked, **how):
         for event in stream:
             if event.type == "text":
                 ask.say(event.text)

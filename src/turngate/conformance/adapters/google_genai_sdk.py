@@ -6,7 +6,6 @@ functions as tools. `whole`: not streamed.
 
 from __future__ import annotations
 
-import functools
 import importlib
 import inspect
 from typing import TYPE_CHECKING, Any
@@ -20,9 +19,8 @@ DIALECTS = ("gemini_generate",)
 _PYTHON = {"string": str, "integer": int, "number": float, "boolean": bool, "array": list, "object": dict}
 
 
-@functools.cache
 def client(origin: str) -> Any:
-    """One client for all asks."""
+    """A client with the settings that the package has by default."""
     # Only the adapter's environment has it.
     return importlib.import_module("google.genai").Client(api_key="none", http_options={"base_url": origin})
 
@@ -30,7 +28,7 @@ def client(origin: str) -> Any:
 def raw(ask: Ask) -> None:
     """Collect the calls of all chunks."""
     calls: list[Any] = []
-    for chunk in client(ask.origin).models.generate_content_stream(**_asked(ask)):
+    for chunk in ask.client(client).models.generate_content_stream(**_asked(ask)):
         calls += _read(ask, chunk)
     _run(ask, calls)
 
@@ -39,13 +37,13 @@ def automatic(ask: Ask) -> None:
     """Let the package run the tools."""
     functions = [_function(ask, declared) for declared in _declared(ask)]
     asked = {**_asked(ask), "config": {"tools": functions}}
-    for chunk in client(ask.origin).models.generate_content_stream(**asked):
+    for chunk in ask.client(client).models.generate_content_stream(**asked):
         _read(ask, chunk)
 
 
 def whole(ask: Ask) -> None:
     """Take the response."""
-    _run(ask, _read(ask, client(ask.origin).models.generate_content(**_asked(ask))))
+    _run(ask, _read(ask, ask.client(client).models.generate_content(**_asked(ask))))
 
 
 def _asked(ask: Ask) -> dict[str, Any]:

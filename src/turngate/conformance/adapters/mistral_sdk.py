@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import functools
 import json
 from typing import TYPE_CHECKING, Any
 
@@ -15,9 +14,8 @@ if TYPE_CHECKING:
 DIALECTS = ("mistral_chat",)
 
 
-@functools.cache
 def client(origin: str) -> Any:
-    """One client for all asks."""
+    """A client with the settings that the package has by default."""
     from mistralai.client import Mistral  # noqa: PLC0415 -- only the adapter's environment has it
 
     return Mistral(api_key="none", server_url=origin)
@@ -26,7 +24,7 @@ def client(origin: str) -> Any:
 def raw(ask: Ask) -> None:
     """Join the chunks: a call without an id goes on with the one at its index."""
     joined: dict[tuple[int, Any], list[Any]] = {}
-    with client(ask.origin).chat.stream(**_asked(ask)) as stream:
+    with ask.client(client).chat.stream(**_asked(ask)) as stream:
         for event in stream:
             for choice in event.data.choices:
                 if isinstance(choice.delta.content, str):
@@ -43,7 +41,7 @@ def raw(ask: Ask) -> None:
 
 def whole(ask: Ask) -> None:
     """Take the completion."""
-    for choice in client(ask.origin).chat.complete(**_asked(ask)).choices:
+    for choice in ask.client(client).chat.complete(**_asked(ask)).choices:
         for call in choice.message.tool_calls or ():
             _run(ask, call.id, call.function.name, call.function.arguments)
 

@@ -7,7 +7,6 @@ said were done. `helper`: `.stream()` and its final completion or response. `eve
 
 from __future__ import annotations
 
-import functools
 import json
 from typing import TYPE_CHECKING, Any
 
@@ -20,9 +19,8 @@ DIALECTS = ("openai_chat", "openai_responses")
 _RESPONSES = "openai_responses"
 
 
-@functools.cache
 def client(origin: str) -> Any:
-    """One client for all asks; retries are the package's own default."""
+    """A client with the settings that the package has by default."""
     import openai  # noqa: PLC0415 -- only the adapter's environment has it
 
     return openai.OpenAI(api_key="none", base_url=f"{origin}/v1")
@@ -34,7 +32,7 @@ def raw(ask: Ask) -> None:
         _run_items(ask, [event.item for event in _response_events(ask) if event.type == _ITEM_DONE])
         return
     joined: dict[tuple[int, int], list[str | None]] = {}
-    for chunk in client(ask.origin).chat.completions.create(**ask.request):
+    for chunk in ask.client(client).chat.completions.create(**ask.request):
         for choice in chunk.choices:
             ask.say(choice.delta.content)
             for call in choice.delta.tool_calls or ():
@@ -50,12 +48,12 @@ def raw(ask: Ask) -> None:
 def helper(ask: Ask) -> None:
     """Take the final completion."""
     if ask.dialect == _RESPONSES:
-        with client(ask.origin).responses.stream(**_unstreamed(ask)) as responses:
+        with ask.client(client).responses.stream(**_unstreamed(ask)) as responses:
             for event in responses:
                 _say(ask, event)
             _run_items(ask, responses.get_final_response().output)
         return
-    with client(ask.origin).chat.completions.stream(**_unstreamed(ask)) as stream:
+    with ask.client(client).chat.completions.stream(**_unstreamed(ask)) as stream:
         for event in stream:
             if event.type == "content.delta":
                 ask.say(event.delta)
@@ -71,7 +69,7 @@ def events(ask: Ask) -> None:
             if event.type == _ITEM_DONE:
                 _run_items(ask, [event.item])
         return
-    with client(ask.origin).chat.completions.stream(**_unstreamed(ask)) as stream:
+    with ask.client(client).chat.completions.stream(**_unstreamed(ask)) as stream:
         for event in stream:
             if event.type == "content.delta":
                 ask.say(event.delta)
@@ -82,9 +80,9 @@ def events(ask: Ask) -> None:
 def whole(ask: Ask) -> None:
     """Take the completion."""
     if ask.dialect == _RESPONSES:
-        _run_items(ask, client(ask.origin).responses.create(**ask.request).output)
+        _run_items(ask, ask.client(client).responses.create(**ask.request).output)
         return
-    completion = client(ask.origin).chat.completions.create(**ask.request)
+    completion = ask.client(client).chat.completions.create(**ask.request)
     for choice in completion.choices:
         ask.say(choice.message.content)
         _run(ask, choice.message.tool_calls or ())
@@ -108,7 +106,7 @@ _ITEM_DONE = "response.output_item.done"
 
 
 def _response_events(ask: Ask) -> Iterable[Any]:
-    for event in client(ask.origin).responses.create(**ask.request):
+    for event in ask.client(client).responses.create(**ask.request):
         _say(ask, event)
         yield event
 

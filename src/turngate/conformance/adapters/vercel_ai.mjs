@@ -11,7 +11,7 @@ import { generateText, jsonSchema, streamText, tool } from "ai";
 import { createAnthropic } from "@ai-sdk/anthropic";
 import { createOpenAI } from "@ai-sdk/openai";
 
-const PACKAGES = ["ai", "@ai-sdk/openai", "@ai-sdk/openai-compatible", "@ai-sdk/anthropic"];
+const PACKAGES = ["ai", "@ai-sdk/openai", "@ai-sdk/anthropic"];
 const write = process.stdout.write.bind(process.stdout);
 const tell = (line) => write(JSON.stringify(line) + "\n");
 console.log = console.info = console.warn = console.error;
@@ -83,7 +83,7 @@ async function answer(ask) {
 tell({
   ways: Object.keys(WAYS),
   dialects: ["openai_chat", "anthropic_messages"],
-  versions: Object.fromEntries(PACKAGES.map((name) => [name, version(name)])),
+  versions: { ...Object.fromEntries(PACKAGES.map((name) => [name, version(name)])), "Node.js": process.versions.node },
 });
 createInterface({ input: process.stdin })
   .on("line", (line) => answer(JSON.parse(line)))

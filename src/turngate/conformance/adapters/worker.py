@@ -14,6 +14,7 @@ import importlib.util
 import inspect
 import json
 import os
+import platform
 import sys
 import threading
 from collections.abc import Callable, Sequence
@@ -25,6 +26,10 @@ from typing import Any, TextIO
 
 AT_ONCE = 16
 """Asks under way together: most of an ask is waiting."""
+
+
+_clients: dict[Any, Any] = {}
+_making = threading.Lock()
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +53,14 @@ class Ask:
     def messages(self) -> Any:
         """The conversation."""
         return self.request["messages"]
+
+    def client(self, make: Callable[[str], Any]) -> Any:
+        """One client for all asks of an origin, made once: some libraries close a client that is dropped, requests and all."""
+        with _making:
+            key = (make, self.origin)
+            if key not in _clients:
+                _clients[key] = make(self.origin)
+            return _clients[key]
 
     def say(self, text: str | None) -> None:
         """The adapter shows text."""
@@ -121,6 +134,7 @@ def main(place: str, packages: Sequence[str]) -> None:
         outlet.tell({"failed": f"{type(error).__name__}: {error}"})
         return
     versions = {package: importlib.metadata.version(package) for package in packages}
+    versions["Python"] = platform.python_version()
     outlet.tell({"ways": list(ways), "dialects": list(dialects), "versions": versions})
     with ThreadPoolExecutor(AT_ONCE) as pool:
         for line in sys.stdin:
