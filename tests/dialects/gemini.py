@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Iterable, Iterator
 from typing import Any
 
@@ -101,9 +102,17 @@ def judged(
     )
 
 
+def places(data: bytes) -> list[int]:
+    """Where to cut: around every line end, and at every seventh place; with TURNGATE_SOAK at every place."""
+    if os.environ.get("TURNGATE_SOAK") == "1":
+        return list(range(1, len(data)))
+    ends = {at + beside for at, byte in enumerate(data) if byte == 10 for beside in (-1, 0, 1)}
+    return sorted({*range(1, len(data), 7), *ends} & set(range(1, len(data))))
+
+
 def every_reading(data: bytes) -> Iterator[list[bytes]]:
-    """Whole, byte by byte, in sevens, and cut in two at every place."""
+    """Whole, byte by byte, in sevens, and cut in two."""
     yield [data]
     yield [data[at : at + 1] for at in range(len(data))]
     yield [data[at : at + 7] for at in range(0, len(data), 7)]
-    yield from ([data[:at], data[at:]] for at in range(1, len(data)))
+    yield from ([data[:at], data[at:]] for at in places(data))

@@ -21,6 +21,7 @@ from tests.dialects.gemini import (
     growing,
     judged,
     partial,
+    places,
     response,
     sse,
     whole,
@@ -134,7 +135,7 @@ def test_the_same_turn_as_one_body_is_released_too(name: str) -> None:
 @pytest.mark.parametrize("name", RELEASED)
 def test_a_turn_that_is_cut_anywhere_shows_no_call(name: str, form: str) -> None:
     sent = FORMS[form](*RELEASED[name][0])
-    for at in range(len(sent)):
+    for at in places(sent):
         turn = judged(sent[:at], form, clean=False)
 
         assert turn.outcome != "released"

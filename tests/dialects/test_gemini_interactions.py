@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.dialects.gemini import Json, compact, every_reading
+from tests.dialects.gemini import Json, compact, every_reading, places
 from tests.dialects.wire import Judged, judge
 from turngate.core.policy import KeepAliveForm, OnBlock, TurnPolicy
 from turngate.dialects.gemini_interactions import GeminiInteractions
@@ -132,7 +132,7 @@ def test_a_proven_turn_is_released_as_it_came_however_it_is_read(name: str, name
 @pytest.mark.parametrize("name", RELEASED)
 def test_a_turn_that_is_cut_anywhere_shows_no_call(name: str) -> None:
     sent = RELEASED[name][0]
-    for at in range(len(sent)):
+    for at in places(sent):
         for clean in (True, False):
             turn = judged(sent[:at], clean=clean)
             assert turn.outcome != "released"
