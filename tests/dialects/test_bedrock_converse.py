@@ -228,13 +228,19 @@ def test_a_message_whose_checksum_does_not_fit_is_held() -> None:
         pytest.param(
             CALL + event("news", toolUse=1), {"unsupported_event"}, id="an unknown event with a call"
         ),
+        pytest.param(
+            CALL
+            + event("contentBlockDelta", contentBlockIndex=2, delta={"text": "x"}, toolUse={"name": "ls"}),
+            {"unsupported_event"},
+            id="a call beside a delta",
+        ),
         pytest.param(opened() + piece("{") + closed(), {"invalid_arguments_json"}, id="cut arguments"),
         pytest.param(
             opened() + piece('{"p":1,"p":2}') + closed(), {"duplicate_argument_key"}, id="a repeated argument"
         ),
         pytest.param(
             CALL + encode_message(b'{"toolUse":1,"toolUse":2}', "event", "contentBlockStop"),
-            {"invalid_event", "invalid_slot"},
+            {"invalid_event", "invalid_slot", "unsupported_event"},
             id="a repeated key",
         ),
         pytest.param(

@@ -213,6 +213,22 @@ def insides(data: bytes) -> list[bytes]:
             id="bytes twice",
         ),
         pytest.param(
+            OPEN
+            + CALL
+            + encode_message(b'{"bytes":"e30=","b\\u0079tes":"e30="}', "event", "chunk")
+            + message_end(),
+            {"invalid_event"},
+            id="bytes twice, spelled differently",
+        ),
+        pytest.param(
+            NOVA_OPEN
+            + NOVA_CALL
+            + chunk(b'{"contentBlockStop":{"contentBlockIndex":9},"contentBlockS\\u0074op":{"toolUse":1}}')
+            + nova_end(),
+            {"invalid_event", "unsupported_event", "invalid_slot"},
+            id="a repeated name, spelled differently",
+        ),
+        pytest.param(
             OPEN + CALL + encode_message(b'{"bytes":"e3 0="}', "event", "chunk") + message_end(),
             {"invalid_event"},
             id="improper Base64",

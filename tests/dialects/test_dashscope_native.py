@@ -201,6 +201,10 @@ def test_a_providers_error_ends_the_turn() -> None:
         pytest.param(
             CALL + event({"Tool_Calls": []}) + END, {"unsupported_event"}, id="a key in another case"
         ),
+        pytest.param(CALL + event({}, tool_calls=[1]) + END, {"unsupported_event"}, id="beside a message"),
+        pytest.param(
+            CALL + event({"x": {"tool_calls": [1]}}) + END, {"unsupported_event"}, id="inside a message"
+        ),
         pytest.param(
             CALL + raw({"output": {"tool_calls": [1]}}) + END, {"unsupported_event"}, id="in another place"
         ),

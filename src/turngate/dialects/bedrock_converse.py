@@ -251,6 +251,8 @@ class ConverseDecoder:
         value, events = read_event(data, CARRIERS)
         if value is None:
             return events
+        if any(carrier in key.lower().encode() for key in value for carrier in CARRIERS):
+            events.append(Defect(Code.UNSUPPORTED_EVENT, "a call in an unknown place", name))
         events += self._event(name, value, data)
         self._holding = self._holding or may_hold(events, self._policy.forbidden_provider_tools)
         if not self._holding:

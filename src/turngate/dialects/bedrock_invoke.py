@@ -160,7 +160,7 @@ class InvokeDecoder:
             return (Defect(Code.UNSUPPORTED_EVENT, message, may_carry_call=suspect),)
         if isinstance(decoder, ConverseDecoder) and name is not None:
             events = decoder.event(name, bytes(members[name]))
-            if data.count(b'"%b"' % name.encode()) > 1:
+            if data.count(b'"%b"' % name.encode()) > 1 or b"\\u" in data:
                 events = [*read_event(data, CARRIERS)[1], *events]
         else:
             events = decoder.decode(Frame(frame.raw, data, name))
@@ -225,7 +225,7 @@ def _bytes_of(payload: bytes) -> bytes | None:
         inside = _decode_chunk(payload).inside
     except (msgspec.MsgspecError, RecursionError):
         return None
-    return inside if payload.count(b'"bytes"') == 1 else None
+    return inside if payload.count(b'"bytes"') == 1 and b"\\" not in payload else None
 
 
 def _members_of(data: bytes) -> dict[str, Raw]:

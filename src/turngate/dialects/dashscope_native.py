@@ -187,10 +187,9 @@ class GenerationDecoder:
             events.append(Defect(Code.INVALID_EVENT, "an event of another name", may_carry_call=suspect))
         output = value.get("output")
         choices = output.get("choices") if isinstance(output, dict) else None
+        if may_carry(data, self.carriers) and names_calls(_without_calls(value), ("tool_call",)):
+            events.append(Defect(Code.UNSUPPORTED_EVENT, "calls in an unknown place", "output"))
         if not isinstance(choices, list):
-            suspect = may_carry(data, self.carriers) and names_calls(value, ("tool_call",))
-            if suspect:
-                events.append(Defect(Code.UNSUPPORTED_EVENT, "calls in an unknown place", "output"))
             return [*events, Prose(trailer=True)]
         for position, choice in enumerate(choices):
             events += self._choice(position, choice)
@@ -308,6 +307,20 @@ class GenerationDecoder:
     def block_body(self, notice: BlockNotice) -> bytes:
         """DashScope's error envelope."""
         return encode(_error(notice.message, notice.details))
+
+
+def _without_calls(value: Mapping[str, Any]) -> Any:
+    """The event without the one place where the format has calls."""
+    output = value.get("output")
+    if not isinstance(output, dict):
+        return value
+    choices = [
+        {**choice, "message": {**choice["message"], "tool_calls": None}}
+        if isinstance(choice, dict) and isinstance(choice.get("message"), dict)
+        else choice
+        for choice in listed(output.get("choices"))
+    ]
+    return {**value, "output": {**output, "choices": choices}}
 
 
 def _twins(path: str, value: Mapping[str, Any]) -> list[Event]:
