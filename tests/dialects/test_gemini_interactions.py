@@ -287,6 +287,15 @@ def test_a_fetched_interaction_is_judged_by_the_tools_that_it_repeats() -> None:
     assert judged(whole(step()), streamed=False, body=b"").codes == {"unknown_tool"}
 
 
+def test_a_stream_resumed_inside_of_a_text_is_judged_from_there_on() -> None:
+    rest = delta(0, "text", text="!") + stop(0) + call(1, "{}") + end(tools=TOOLS["tools"])
+    turn = judged(rest, body=b"")
+    assert (turn.outcome, turn.codes, turn.turn.response_id) == ("released", set(), "v1_1")
+    assert turn.passed + turn.released == rest
+    # To whoever asked for the whole, the same bytes lack their beginning.
+    assert judged(rest).codes == {"delta_before_start"}
+
+
 def test_a_stream_resumed_inside_of_a_call_proves_nothing() -> None:
     turn = judged(delta(1, "arguments_delta", arguments='"/"}') + stop(1) + end(), body=b"")
     assert turn.outcome == "blocked"

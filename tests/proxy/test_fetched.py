@@ -256,3 +256,20 @@ def test_many_polls_at_once_release_once(tmp_path: Path, run: Run) -> None:
             assert sum(refused(answer) for answer in answers if answer.status == 400) == 11
 
     run(main())
+
+
+INTERACTION = "/provider/v1beta/interactions"
+STEP = {"type": "function_call", "id": "c1", "name": "ls", "arguments": {}}
+STORED = json.dumps({"id": "v1_1", "status": "requires_action", "steps": [STEP], "tools": TOOLS}).encode()
+
+
+def test_the_calls_of_a_stored_interaction_are_released_once_too(tmp_path: Path, run: Run) -> None:
+    async def main() -> None:
+        async with gated(tmp_path, Provider(post=[plain(STORED)], poll=[plain(STORED)])) as world:
+            asked = {"model": "m", "input": "x", "tools": TOOLS}
+            assert (await world.ask(request(INTERACTION, asked))).body == STORED
+            again = await world.ask(request(f"{INTERACTION}/v1_1", method="GET"))
+            assert again.status == 400
+            assert again.details()["reason"] == "duplicate_delivery"
+
+    run(main())

@@ -173,6 +173,8 @@ class InteractionsDecoder:
         self._text: set[int] = set()
         """Open steps without a call, the state that nearly every frame meets."""
         self._interaction_id: str | None = None
+        self._echoed = Toolset()
+        """The tools that a fetched interaction repeats."""
         self._holding = False
         self._shown: tuple[frozenset[int], int] = (frozenset(), 0)
         """The steps that the client has open, and the next free index."""
@@ -235,10 +237,17 @@ class InteractionsDecoder:
         fields = interaction if isinstance(interaction, dict) else {}
         self._interaction_id = text_or_none(blank_to_none(fields.get("id")))
         model = text_or_none(fields.get("model"))
-        events: list[Event] = [TurnOpened(self._interaction_id, model), ChoiceOpened(0)]
-        if self._tools.replayed and "tools" in fields:
-            events.append(TurnDescribed(self._interaction_id, model, toolset_of(fields)))
-        return events
+        return [TurnOpened(self._interaction_id, model), ChoiceOpened(0), *self._describe(fields)]
+
+    def _describe(self, fields: Mapping[str, Any]) -> list[Event]:
+        """What an interaction that is fetched says of itself: from the middle on, its last event is the first to do so."""
+        if not self._tools.replayed:
+            return []
+        if "tools" in fields:
+            self._echoed = toolset_of(fields)
+        return [
+            TurnDescribed(text_or_none(fields.get("id")), text_or_none(fields.get("model")), self._echoed)
+        ]
 
     def _body(self, value: Mapping[str, Any], data: bytes) -> list[Event]:
         if "error" in value and "status" not in value:
@@ -261,7 +270,7 @@ class InteractionsDecoder:
             return [
                 Defect(Code.INVALID_EVENT, "a last event without its interaction", may_carry_call=suspect)
             ]
-        events = _twins("interaction", interaction)
+        events = [*_twins("interaction", interaction), *self._describe(interaction)]
         for step in listed(interaction.get("steps")):
             if isinstance(step, dict) and step.get("type") == "function_call":
                 events += self._compare(step)
@@ -346,7 +355,7 @@ class InteractionsDecoder:
     def _delta(self, value: Mapping[str, Any]) -> list[Event]:
         index: Any = value.get("index")
         delta = value.get("delta")
-        step = self._steps.get(index) if is_index(index) else None
+        step = self._step(index, delta)
         path = f"steps[{index}]" if is_index(index) else "steps"
         # Only a step that is known to be no call of the agent makes its deltas harmless.
         suspect = step is None or index in self._calls
@@ -369,6 +378,16 @@ class InteractionsDecoder:
         if step in PROVIDER_CALLS or index in self._calls:
             return [*events, SlotIdentified((index,))]
         return [*events, Prose()]
+
+    def _step(self, index: Any, delta: Any = None) -> str | None:
+        """The type of a step. Who resumes a stream may meet a text in its middle, whose start another request brought."""
+        if not is_index(index):
+            return None
+        kind = delta.get("type") if isinstance(delta, dict) else None
+        if self._tools.replayed and index not in self._steps and kind in ("text", "thought_summary"):
+            self._steps[index] = "model_output"
+            self._text.add(index)
+        return self._steps.get(index)
 
     def _arguments(self, index: Any, path: str, step: str | None, delta: Mapping[str, Any]) -> list[Event]:
         if not is_index(index):
