@@ -15,7 +15,7 @@ import pytest
 
 from tests.corpus.recordings import Recording
 from tests.corpus.replay import Judged, judge
-from tests.sdk import test_bedrock, test_cohere, test_ollama
+from tests.sdk import bedrock, test_cohere, test_ollama
 from tests.sdk.asking import FUNCTIONS
 from turngate.core.verdict import Outcome
 
@@ -40,7 +40,7 @@ class Turn:
 
 def of_bedrock(dialect: str) -> Read:
     def read(body: bytes) -> list[Any]:
-        return test_bedrock.recorded_calls(Recording("", dialect, "bedrock", True, b"", body, (), ()))
+        return bedrock.recorded_calls(Recording("", dialect, "bedrock", True, b"", body, (), ()))
 
     return read
 
@@ -55,13 +55,9 @@ BEDROCK = [
     Turn(
         dialect,
         (
-            json.dumps(test_bedrock.conversation())
-            if dialect == "bedrock_converse"
-            else test_bedrock.native_request()
+            json.dumps(bedrock.conversation()) if dialect == "bedrock_converse" else bedrock.native_request()
         ).encode(),
-        test_bedrock.said(way)
-        + test_bedrock.called(way, 1, test_bedrock.GOOD)
-        + test_bedrock.ended(way, "tool_use"),
+        bedrock.said(way) + bedrock.called(way, 1, bedrock.GOOD) + bedrock.ended(way, "tool_use"),
         of_bedrock(dialect),
         b"",
     )
