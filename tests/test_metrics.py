@@ -44,7 +44,7 @@ def test_each_turn_is_counted_once_with_its_verdict_and_its_codes() -> None:
 
 def test_what_the_gate_counts_anyway_is_read_when_it_is_scraped() -> None:
     live = [1]
-    metrics = Metrics(lambda: State(live[0], 300, 1, 2, 3, 4, 5, 6))
+    metrics = Metrics(lambda: State(live[0], 300, 1, 2, 3, 4, 5, 6, {"written": 7}))
     assert scraped(metrics)["turngate_live_turns"] == 1
     live[0] = 7
     found = scraped(metrics)
@@ -56,6 +56,7 @@ def test_what_the_gate_counts_anyway_is_read_when_it_is_scraped() -> None:
     assert [
         found[f'turngate_ledger_lost_total{{why="{why}"}}'] for why in ("dropped", "failed", "refused")
     ] == [4, 5, 6]
+    assert found['turngate_captures_total{result="written"}'] == 7
 
 
 def test_times_of_the_ledger_and_of_latches_are_observed() -> None:

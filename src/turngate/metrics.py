@@ -6,8 +6,8 @@ seconds. Whatever the gate counts anyway is read when it is scraped, so that not
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
 from typing import Final
 
 from prometheus_client import CollectorRegistry, Counter, Histogram, generate_latest
@@ -50,6 +50,8 @@ class State:
     ledger_dropped: int
     ledger_failed: int
     ledger_refused: int
+    captures: Mapping[str, int] = field(default_factory=dict)
+    """Redacted captures by what became of them; empty where none are made."""
 
 
 class Metrics:
@@ -136,7 +138,9 @@ class _StateCollector(Collector):
         """The figures of this moment."""
         now = self._state()
         yield GaugeMetricFamily("turngate_live_turns", "Judged requests under way.", value=now.live)
-        yield GaugeMetricFamily("turngate_held_bytes", "Bytes held by all turns together.", value=now.held_bytes)
+        yield GaugeMetricFamily(
+            "turngate_held_bytes", "Bytes held by all turns together.", value=now.held_bytes
+        )
         replies = CounterMetricFamily(
             "turngate_unclaimed_replies", "Replies on paths that no dialect claims.", labels=["what"]
         )
@@ -151,3 +155,9 @@ class _StateCollector(Collector):
         entries.add_metric(["failed"], now.ledger_failed)
         entries.add_metric(["refused"], now.ledger_refused)
         yield entries
+        captures = CounterMetricFamily(
+            "turngate_captures", "Turns to be captured, by what became of that.", labels=["result"]
+        )
+        for result, count in now.captures.items():
+            captures.add_metric([result], count)
+        yield captures

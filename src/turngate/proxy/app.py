@@ -227,6 +227,7 @@ class Gate:
             ledger_dropped=lost.dropped,
             ledger_failed=lost.failed,
             ledger_refused=lost.refused,
+            captures=judging.captures.counts if judging.captures is not None else {},
         )
 
     async def _answer(

@@ -95,13 +95,18 @@ class Captures:
     """The way from turns that are over to the folder of their redacted captures."""
 
     def __init__(self, config: CaptureConfig) -> None:
-        self.results: Counter[Result] = Counter()
+        self.results: Counter[Result] = Counter(dict.fromkeys(Result, 0))
         """What became of the turns that were to be captured."""
         self._config = config
         self._budget = HeldBudget(MAX_WAITING_BYTES)
         self._waiting: deque[tuple[CapturedTurn, Tape]] = deque()
         self._worker: asyncio.subprocess.Process | None = None
         self._working: asyncio.Task[None] | None = None
+
+    @property
+    def counts(self) -> dict[str, int]:
+        """The results, in words."""
+        return {result.value: number for result, number in self.results.items()}
 
     @property
     def worker_pid(self) -> int | None:
