@@ -759,3 +759,13 @@ def test_an_array_stays_an_array_through_keep_alives(run: Run, tmp_path: Path) -
             assert chunked(CALL_ELEMENT + end) in rest
 
     run(main())
+
+
+@pytest.mark.parametrize("body", [b'[{"error":{"code":429}}\n]', b'{"error":{"code":429}}\n'])
+def test_an_error_in_place_of_an_array_passes_as_it_came(run: Run, tmp_path: Path, body: bytes) -> None:
+    async def main() -> None:
+        async with gated(tmp_path, answering(plain(body, status="429 Too Many Requests"))) as world:
+            answer = await world.ask(request(ARRAY, ARRAY_REQUEST))
+        assert (answer.status, answer.body, answer.clean) == (429, body, True)
+
+    run(main())
