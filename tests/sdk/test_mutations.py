@@ -112,7 +112,8 @@ def test_the_turn_as_it_is_is_released_and_read_as_it_was_judged(turn: Turn) -> 
 
 @MUTATED
 def test_a_turn_cut_at_any_byte_is_released_only_behind_its_last_event(turn: Turn) -> None:
-    for at in range(len(turn.body)):
+    # A cut message is nothing, wherever it is cut: of those the short form takes every fifth byte.
+    for at in range(0, len(turn.body), 5 if turn in BEDROCK and not SOAK else 1):
         for clean in (True, False):
             result = judged(turn, turn.body[:at], clean=clean)
             if result.verdict.outcome is Outcome.RELEASED:
