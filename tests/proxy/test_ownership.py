@@ -23,7 +23,8 @@ from tests.proxy.gated import (
 )
 from tests.transport.peer import Peer
 from turngate.core.verdict import Outcome, Reason
-from turngate.proxy.ownership import Conversations, Stop, conversation_of, owner_of, same_owner
+from turngate.proxy.ownership import Conversations, conversation_of, owner_of, same_owner
+from turngate.proxy.relay import Stop
 
 NAMED = "x-turngate-conversation: c1\r\n"
 

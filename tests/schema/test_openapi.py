@@ -8,6 +8,7 @@ import pytest
 
 from tests.schema.judging import codes, compiled, refusal
 from turngate.core.finding import Code
+from turngate.core.json_text import JsonValue
 from turngate.schema import SchemaDialect
 from turngate.schema.openapi import to_json_schema
 
@@ -88,7 +89,7 @@ def test_snake_case_and_numbered_types_are_the_same_schema() -> None:
         "propertyOrdering": ["a"],
         "additionalProperties": False,
     }
-    snake = {
+    snake: JsonValue = {
         "type": 6,
         "properties": {"a": {"type": 5, "items": {"any_of": [{"type": 1}]}, "max_items": 2}},
         "property_ordering": ["a"],
