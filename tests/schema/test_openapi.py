@@ -83,7 +83,7 @@ def test_what_has_no_documented_meaning_is_refused(schema: Any, code: Code, plac
 
 def test_snake_case_and_numbered_types_are_the_same_schema() -> None:
     """As google-genai sends them, and as clients made from the protocol do."""
-    camel = {
+    camel: JsonValue = {
         "type": "OBJECT",
         "properties": {"a": {"type": "ARRAY", "items": {"anyOf": [{"type": "STRING"}]}, "maxItems": "2"}},
         "propertyOrdering": ["a"],
