@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from turngate.config import CaptureTurns, Config, LogFormat, Override, Unjudged, load_config
+from turngate.config import CaptureTurns, Config, LogFormat, Override, Unjudged, keys, load_config
 from turngate.core.policy import KeepAliveForm, Mode, OnBlock, Quirk
 from turngate.errors import ConfigError
 
@@ -241,7 +241,7 @@ def test_pinned_schemas_come_with_the_configuration(tmp_path: Path) -> None:
 
 def test_the_annotated_file_is_plain_toml_with_every_section() -> None:
     document = tomllib.loads(ANNOTATED.read_text(encoding="utf-8"))
-    assert set(document) == {"server", "operator", "ledger", "log", "schemas", "capture", "upstreams"}
+    assert set(document) == {*keys.SECTIONS, "upstreams"}
 
 
 @pytest.mark.parametrize(

@@ -502,3 +502,15 @@ def test_quirks_are_named_and_off_by_default() -> None:
 def test_a_turn_without_declared_tools_cannot_release() -> None:
     assert Playbook(tools()).read(WHOLE_TURN).expect("forward", "block invalid").codes == (Code.UNKNOWN_TOOL,)
     assert Reason.INVALID.value == "invalid"
+
+
+def test_a_proved_turn_is_kept_alive_while_somebody_is_asked() -> None:
+    play = Playbook(tools("get_weather"), TurnPolicy(timing=Timing(keepalive_s=8)))
+    play.read(call("get_weather", "{}"), finish("tool_calls"), DONE).expect("decide valid")
+    assert play.session.deadline == play.now + 8
+    play.wait(7.9).expect()
+    before = play.injected
+    play.wait(0.2)
+    assert len(play.injected) > len(before)
+    play.wait(600).release()
+    assert play.sent.endswith(DONE)

@@ -22,6 +22,8 @@ LAZY: dict[str, tuple[str, str]] = {
         "turngate.cli.conformance:conformance",
         "Judge what a client, an adapter or a gateway does with hostile streams.",
     ),
+    "approve": ("turngate.cli.operate:approve", "Have a turn released that waits for confirmation."),
+    "deny": ("turngate.cli.operate:deny", "Have a turn blocked that waits for confirmation."),
     "demo": ("turngate.cli.demo:demo", "Ask a bundled provider, directly and through the gate, and compare."),
     "explain": ("turngate.cli.explain:explain", "Explain how turngate decides."),
     "latch": ("turngate.cli.operate:latch", "Stop something, see what is stopped, and lift it."),

@@ -138,6 +138,44 @@ def turns(
         _print_turn(told)
 
 
+@click.command()
+@reaching
+@click.argument("turn_id", metavar="TURN")
+@click.option("--reason", required=True, help="For the record; no client sees it.")
+def approve(
+    file: Path | None, url: str | None, token_file: Path | None, *, as_json: bool, turn_id: str, reason: str
+) -> None:
+    """Have TURN released, which waits for confirmation."""
+    _answer(asking(file, url, token_file), turn_id, "approve", reason, as_json=as_json)
+
+
+@click.command()
+@reaching
+@click.argument("turn_id", metavar="TURN")
+@click.option("--reason", required=True, help="For the record; no client sees it.")
+def deny(
+    file: Path | None, url: str | None, token_file: Path | None, *, as_json: bool, turn_id: str, reason: str
+) -> None:
+    """Have TURN blocked, which waits for confirmation."""
+    _answer(asking(file, url, token_file), turn_id, "deny", reason, as_json=as_json)
+
+
+def _answer(
+    reached: contextlib.AbstractContextManager[OperatorClient],
+    turn_id: str,
+    answer: str,
+    reason: str,
+    *,
+    as_json: bool,
+) -> None:
+    with reached as gate:
+        told = gate.post(f"/turns/{quote(turn_id, safe='')}/{answer}", {"reason": reason})
+    if as_json:
+        print_json(told)
+    else:
+        click.echo(f"{told['turn_id']} is {told['policy']}")
+
+
 def _print_turn(turn: dict[str, Any]) -> None:
     out = console()
     calls, findings = turn.pop("calls"), turn.pop("findings")

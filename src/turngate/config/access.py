@@ -41,3 +41,5 @@ class PolicyConfig:
 
     rules: tuple[ToolRule, ...] = ()
     """The first that fits a call decides; a call that none fits is allowed."""
+    confirm_s: float = 50.0
+    """How long a turn waits for a person: below the 60 s after which the strictest clients and load balancers give up."""

@@ -235,6 +235,7 @@ TENANT: dict[str, Reader] = {
     "turns": whole(0),
     "requests_per_minute": whole(0),
 }
+POLICY_SECTION: dict[str, Reader] = {"confirm_s": seconds}
 RULE: dict[str, Reader] = {"action": one_of(RuleAction), "tenant": text, "upstream": text, "tool": text}
 LEDGER: dict[str, Reader] = {"url": ledger_url, "timeout_s": seconds, "release_without_record": flag}
 OPERATOR: dict[str, Reader] = {
@@ -300,4 +301,5 @@ SECTIONS: dict[str, dict[str, Reader]] = {
     "log": LOG,
     "schemas": SCHEMAS,
     "capture": CAPTURE,
+    "policy": POLICY_SECTION,
 }

@@ -158,7 +158,7 @@ def _read_file(file: Path, reading: _Reading) -> None:
         elif section in ("upstreams", "tenants"):
             reading.complain(place(section), f"{section}: must be sections, written [{section}.NAME]")
         else:
-            hint = keys.nearest(section, [*keys.SECTIONS, "upstreams", "tenants", "policy"])
+            hint = keys.nearest(section, [*keys.SECTIONS, "upstreams", "tenants"])
             reading.complain(place(section), f"there is no section [{section}]{hint}")
 
 
@@ -172,6 +172,8 @@ def _read_policy(place: _Places, table: dict[str, Any], reading: _Reading) -> No
         at = ("policy", "rules", str(number))
         reading.rules.append(place(*at))
         _read_table(place, at, rule, keys.RULE, reading)
+    settings = {key: value for key, value in table.items() if key != "rules"}
+    _read_table(place, ("policy",), settings, keys.POLICY_SECTION, reading)
 
 
 def _read_table(
@@ -283,7 +285,8 @@ def _build(reading: _Reading) -> Config:
     schemas = pinned.schemas if pinned is not None else {}
     capture = _capture(upstreams.values(), reading)
     warnings = tuple(reading.warnings)
-    policy = PolicyConfig(_rules(upstreams, reading))
+    rules = _rules(upstreams, reading)
+    policy = PolicyConfig(rules, **reading.section(("policy",), keys.POLICY_SECTION))
     return Config(server, ledger, log, upstreams, schemas, warnings, operator, capture, tenants, policy)
 
 

@@ -171,9 +171,14 @@ class Session:
         return actions
 
     def tick(self, now: float) -> list[Action]:
-        """Time has passed: decide after the grace, block a stall, or keep the client's connection alive."""
-        if self.gate.state is not GateState.HOLDING or self.verdict is not None:
+        """Time has passed: decide after the grace, block a stall, or keep the client's connection alive.
+
+        After the verdict only the last: a person may have to be asked before the release.
+        """
+        if self.gate.state is not GateState.HOLDING:
             return []
+        if self.verdict is not None:
+            return self._keep_alive(now)
         timing, heard_at = self._policy.timing, self.tally.last_at or 0.0
         # The very sums of `deadline`: a tick at the deadline must find it due, whatever the rounding.
         if self._grace_runs and now >= heard_at + timing.terminal_grace_s:
@@ -182,6 +187,10 @@ class Session:
         if timing.hold_timeout_s and now >= heard_at + timing.hold_timeout_s:
             self.turn.end(clean=False, how="stalled")
             return self._conclude(now)
+        return self._keep_alive(now)
+
+    def _keep_alive(self, now: float) -> list[Action]:
+        timing = self._policy.timing
         if self._observing or not timing.keepalive_s or now < self._sent_at + timing.keepalive_s:
             return []
         self._sent_at = now
@@ -192,11 +201,13 @@ class Session:
     @property
     def deadline(self) -> float | None:
         """When `tick` should be called next, if nothing else happens; None while nothing is held."""
-        if self.gate.state is not GateState.HOLDING or self.verdict is not None:
+        if self.gate.state is not GateState.HOLDING:
             return None
         timing, heard_at = self._policy.timing, self.tally.last_at or 0.0
-        due = [heard_at + timing.terminal_grace_s] if self._grace_runs else []
-        if timing.hold_timeout_s:
+        due: list[float] = []
+        if self.verdict is None and self._grace_runs:
+            due.append(heard_at + timing.terminal_grace_s)
+        if self.verdict is None and timing.hold_timeout_s:
             due.append(heard_at + timing.hold_timeout_s)
         if timing.keepalive_s and not self._observing:
             due.append(self._sent_at + timing.keepalive_s)

@@ -10,12 +10,18 @@ from collections.abc import Iterator
 
 from turngate.core.json_text import JsonFault, read_object
 from turngate.core.slot import Slot
+from turngate.core.turn import Turn
 
 
 def names_of(slot: Slot, *, max_depth: int = 64) -> list[tuple[str, ...]]:
     """The tools that a call runs: itself, then what is inside; of each all names that it goes by."""
     own = [] if slot.name is None else [(slot.name,)]
     return [*own, *((name, name.rpartition(".")[2]) for name in _inside(slot.arguments, max_depth))]
+
+
+def tools_of(turn: Turn) -> frozenset[str]:
+    """Every name of every tool that the calls of a turn run, as far as it has come."""
+    return frozenset(name for slot in turn.slots.values() for names in names_of(slot) for name in names)
 
 
 def _inside(arguments: str, max_depth: int) -> Iterator[str]:

@@ -34,6 +34,13 @@ class AuditNote:
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class ReasonedNote(AuditNote):
+    """A note of a change that is recorded nowhere else: with its reason, which stands in the entry alone."""
+
+    reason: str
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class AuditRow(AuditNote):
     """A note as recorded; `seq` is its entry in the chain."""
 

@@ -9,7 +9,7 @@ from typing import Any
 from turngate import __version__
 from turngate.core.gate import GateState
 from turngate.errors import LedgerError, MisuseError
-from turngate.ledger.audit import AuditNote, AuditRow
+from turngate.ledger.audit import AuditNote, AuditRow, ReasonedNote
 from turngate.ledger.digest import CallKey
 from turngate.ledger.entry import TurnEntry, TurnStart
 from turngate.ledger.latch import Latch, Lift, check_scope, new_latch_id
@@ -20,6 +20,7 @@ from turngate.operator.control import Control
 from turngate.operator.messages import Phase
 from turngate.operator.openapi import document
 from turngate.operator.problem import ProblemError
+from turngate.proxy.confirmation import Answer
 from turngate.proxy.relay import TurnRelay, UnjudgedRequest
 
 
@@ -132,6 +133,35 @@ class Handlers:
     async def get_turn(self, ask: Ask) -> messages.TurnView:
         """One turn."""
         return await self._turn(ask.names["turn_id"])
+
+    async def approve_turn(self, ask: Ask) -> messages.TurnView:
+        """Let a turn go on that waits for confirmation."""
+        return await self._answer(ask, Answer.APPROVED)
+
+    async def deny_turn(self, ask: Ask) -> messages.TurnView:
+        """End a turn that waits for confirmation."""
+        return await self._answer(ask, Answer.REFUSED)
+
+    async def _answer(self, ask: Ask, answer: Answer) -> messages.TurnView:
+        """Answer a turn's question. The note is queued before the release that it allows, so it is durable first."""
+        given: messages.AnswerTurn = ask.body
+        turn_id = ask.names["turn_id"]
+        async with self._control.changing(ask.caller.name, ask.key) as earlier:
+            view = await self._turn(turn_id)
+            if earlier is not None:
+                self._same(ask, earlier)
+                return view
+            judging = self._control.gate.judging
+            turn = judging.live.get(turn_id)
+            asked = None
+            if turn is not None and turn.stopped is None and not turn.gone:
+                asked = turn.confirmation
+            if asked is None or not asked.give(answer):
+                raise ProblemError("not_waiting", "The turn does not wait for confirmation.")
+            note = dataclasses.asdict(ask.note(200, keyed=True))
+            judging.ledger.audit(ReasonedNote(**note, reason=given.reason))
+            ask.recorded = True
+            return dataclasses.replace(view, policy=answer.value, phase=Phase.DECIDING)
 
     async def list_calls(self, ask: Ask) -> messages.CallPage:
         """Recorded calls."""
@@ -287,6 +317,8 @@ def view_of_live(each: TurnRelay | UnjudgedRequest) -> messages.TurnView:
         phase = Phase.WAITING
     elif session.gate.state is GateState.HOLDING:
         phase = Phase.HOLDING if session.verdict is None else Phase.DECIDING
+        if each.confirmation is not None and each.confirmation.answer is None:
+            phase = Phase.CONFIRMING
     else:
         phase = Phase.PASSING if session.verdict is None else Phase.ENDED
     return _view(each.snapshot(), live=True, phase=phase)

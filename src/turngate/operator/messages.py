@@ -109,6 +109,12 @@ class LiftLatch(Request, frozen=True):
     reason: Why
 
 
+class AnswerTurn(Request, frozen=True):
+    """Why a turn that needs confirmation is approved or denied."""
+
+    reason: Why
+
+
 class KnownValue(Request, frozen=True, kw_only=True):
     """Whether a call's argument text was exactly `value`. It is neither kept nor logged."""
 
@@ -127,6 +133,8 @@ class Phase(enum.StrEnum):
     """Nothing of it is held."""
     HOLDING = "holding"
     """A call is being collected."""
+    CONFIRMING = "confirming"
+    """Complete and valid; it waits for a person."""
     DECIDING = "deciding"
     """Complete and valid; its release is being recorded."""
     ENDED = "ended"

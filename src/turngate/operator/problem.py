@@ -19,6 +19,7 @@ CODES: Final[Mapping[str, int]] = {
     "host_not_allowed": 403,
     "not_found": 404,
     "method_not_allowed": 405,
+    "not_waiting": 409,
     "request_too_large": 413,
     "unsupported_media_type": 415,
     "idempotency_mismatch": 422,

@@ -20,8 +20,9 @@ from turngate.core.framing import Framing
 from turngate.core.gate import GateState
 from turngate.core.policy import Mode, OnBlock
 from turngate.core.session import HeldBudget, Session
-from turngate.core.tool_rules import ToolRules, strictest
+from turngate.core.tool_rules import RuleAction, ToolRules, strictest
 from turngate.core.verdict import Outcome, Reason
+from turngate.core.wrapper import tools_of
 from turngate.dialects.base import Dialect
 from turngate.errors import LedgerUnavailableError
 from turngate.failpoint import hit
@@ -29,6 +30,7 @@ from turngate.ledger.entry import Delivery, TurnEntry, TurnStart
 from turngate.ledger.latch import Latch, TurnFacts
 from turngate.ledger.store import Ledger, Receipt, Refusal
 from turngate.proxy.capture import Captures, Tape
+from turngate.proxy.confirmation import REFUSALS, Answer, Confirmation
 from turngate.proxy.latched import forbidding, telling
 from turngate.proxy.record import Clock, aborted_entry, clipped, turn_entry
 from turngate.proxy.reply import Reply
@@ -73,6 +75,8 @@ class Judging:
     pinned: Mapping[str, Any] = field(default_factory=dict)
     release_without_record: bool = False
     captures: Captures | None = None
+    confirm_s: float = 50.0
+    """How long a turn waits for a person."""
     live: dict[str, TurnRelay] = field(default_factory=dict)
     """The judged requests under way, by turn id: what an operator or a shutdown can stop."""
     unjudged: dict[str, UnjudgedRequest] = field(default_factory=dict)
@@ -130,7 +134,7 @@ def facts_of(start: TurnStart, session: Session | None = None) -> TurnFacts:
         route=start.route,
         models=(start.requested_model, turn.model if turn is not None else None),
         response_id=turn.response_id if turn is not None else start.response_id,
-        tools=frozenset(slot.name for slot in turn.slots.values()) if turn is not None else frozenset(),
+        tools=tools_of(turn) if turn is not None else frozenset(),
     )
 
 
@@ -148,6 +152,8 @@ class TurnRelay:
     ) -> None:
         self.dialect = dialect
         self._rules = rules or ToolRules()
+        self.confirmation: Confirmation | None = None
+        """Its question to the operators, if it has one."""
         self.gone = False
         """Whether the client has left."""
         self.session: Session | None = None
@@ -220,7 +226,7 @@ class TurnRelay:
         if self.session is None:
             return TurnEntry(**{each.name: getattr(self.start, each.name) for each in fields(TurnStart)})
         entry = turn_entry(self.start, self.session, {}, self._clock, lambda *_: None, latch=self._latch)
-        return replace(entry, sha256=None)
+        return replace(entry, sha256=None, policy=self._policy_result())
 
     def stop(self, stop: Stop) -> None:
         """End the turn at once: an operator, a shutdown."""
@@ -255,6 +261,8 @@ class TurnRelay:
             self._confirm(Delivery.UNKNOWN)
 
     def _wake(self) -> None:
+        if self.confirmation is not None:
+            self.confirmation.wake()
         if self._response is not None:
             self._response.wake()
 
@@ -442,6 +450,8 @@ class TurnRelay:
         if self._policy.mode is Mode.OBSERVE:
             ledger.submit(self._entry(session))
             return
+        if self._policy_result() == RuleAction.CONFIRM and not await self._confirmed(session, reply):
+            return
         if self.gone or self.stopped is not None:
             await self._end_from_outside(session, reply, self._loop.time())
             return
@@ -474,6 +484,21 @@ class TurnRelay:
             await self._refuse(session, reply, answer.reason, answer.code, "the ledger refused the release")
         else:
             await self._carry_out(session, session.release(answer), reply)
+
+    async def _confirmed(self, session: Session, reply: Reply) -> bool:
+        """Ask the operators, and keep the client waiting. False if the turn ended for want of a good answer."""
+        asked = self.confirmation = Confirmation(self._loop.time() + self._judging.confirm_s)
+        while asked.answer is None and not self.gone and self.stopped is None:
+            due = session.deadline
+            await asked.wait(asked.expires_at if due is None else due)
+            await self._carry_out(session, session.tick(self._loop.time()), reply)
+        if asked.answer in (None, Answer.APPROVED):
+            return True  # it was ended from outside, which the caller sees to, or it may go on
+        if self.gone or self.stopped is not None:
+            return True
+        reason, finding = REFUSALS[asked.answer]
+        await self._refuse(session, reply, reason, finding.code, finding.message)
+        return False
 
     async def _refuse(self, session: Session, reply: Reply, reason: Reason, code: Code, message: str) -> None:
         actions = session.refuse(reason, Finding(code, message), self._loop.time())
@@ -557,5 +582,7 @@ class TurnRelay:
 
     def _policy_result(self) -> str | None:
         """What the policy said of the turn: the strictest of what it said of its calls."""
+        if self.confirmation is not None and self.confirmation.answer is not None:
+            return self.confirmation.answer.value
         actions = self._judgement.actions if self._judgement is not None else {}
         return strictest(actions.values()).value if actions else None

@@ -144,6 +144,7 @@ async def open_gate(config: Config) -> AsyncIterator[Gate]:
             config.schemas,
             release_without_record=config.ledger.release_without_record,
             captures=await stack.enter_async_context(open_captures(config)),
+            confirm_s=config.policy.confirm_s,
         )
         gate = Gate(config, judging, clients, own=_no_endpoints)
         if isinstance(ledger, SQLiteLedger):
