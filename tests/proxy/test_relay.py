@@ -769,3 +769,17 @@ def test_an_error_in_place_of_an_array_passes_as_it_came(run: Run, tmp_path: Pat
         assert (answer.status, answer.body, answer.clean) == (429, body, True)
 
     run(main())
+
+
+def test_a_stop_before_the_first_element_is_told_as_a_document(run: Run, tmp_path: Path) -> None:
+    async def main() -> None:
+        async with gated(tmp_path, Standing(JSON_HEAD)) as world, world.connect() as client:
+            client.writer.write(request(ARRAY, ARRAY_REQUEST))
+            await client.head()
+            world.gate.stop_all()
+            raw = await client.read_until(b"0\r\n\r\n")
+            size, _, rest = raw.partition(b"\r\n")
+            error = json.loads(rest[: int(size, 16)])
+            assert error["error"]["turngate"]["reason"] == "shutdown"
+
+    run(main())

@@ -200,6 +200,8 @@ class TurnRelay:
         self._left: list[Action] = []
         """Actions that the moment of a read could not carry out."""
         self._failure: Exception | None = None
+        self._as_json = False
+        """Whether the reply is JSON, also where it streams."""
         self._judgement: Judgement | None = None
         self._latch: str | None = None
         """The operator's stop that made the ledger refuse the release."""
@@ -273,6 +275,7 @@ class TurnRelay:
         self._response, self._reply = response, reply
         # Where a path or a header asks for a stream, only the reply shows that it is one.
         self.start = replace(self.start, streamed=framing.streamed)
+        self._as_json = "application/json" in framing.media_types
         session = self.session = self._new_session(framing)
         self._head_due = self._loop.time() + HEAD_GRACE_S
         timer = self._loop.call_at(self._head_due, response.wake) if framing.streamed else None
@@ -528,7 +531,9 @@ class TurnRelay:
             await reply.write(action.stream)
             reply.cut()
         elif reply.started:
-            *first, last = _BLOCKS.findall(action.stream) or [b""]
+            # Of an array that has not begun, the envelope is all: what its provider sends for an error.
+            ending = action.body if self._as_json and not reply.bytes_out else action.stream
+            *first, last = _BLOCKS.findall(ending) or [b""]
             for block in first:
                 await reply.write(block)
             await reply.end(last)
