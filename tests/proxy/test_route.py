@@ -41,6 +41,10 @@ def test_the_target_is_kept_byte_for_byte(
         ("/v1/projects/p/locations/l/publishers/google/models/gemini-3:generateContent", "gemini-3"),
         ("/v1beta/tunedModels/mine:generateContent", "mine"),
         ("/model/eu.anthropic.claude-v2:0/converse-stream", "eu.anthropic.claude-v2:0"),
+        (
+            "/model/arn:aws:bedrock:r:1:inference-profile/eu.x/invoke",
+            "arn:aws:bedrock:r:1:inference-profile/eu.x",
+        ),
         ("/openai/deployments/gpt-mini/chat/completions", "gpt-mini"),
         ("/v1/chat/completions", None),
         ("/v1/models", None),

@@ -14,7 +14,7 @@ from urllib.parse import unquote_to_bytes
 from turngate.config import UpstreamConfig
 
 # Bedrock's ids have colons in them; at Google a colon begins the method.
-_MODEL = re.compile(r"/model/([^/]+)/|/(?:models|tunedModels|endpoints|deployments)/([^/:]+)[:/]")
+_MODEL = re.compile(r"/model/(.+)/[^/]+\Z|/(?:models|tunedModels|endpoints|deployments)/([^/:]+)[:/]")
 
 
 @dataclass(frozen=True, slots=True)
