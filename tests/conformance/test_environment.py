@@ -16,9 +16,9 @@ ABSENT = Adapter("absent", "openai_sdk.py", {"absent": "1.0"}, "no_such_module")
 
 
 def test_a_library_that_is_importable_is_run_here(tmp_path: Path) -> None:
-    python, alone, worker, file, package = command_for("openai", tmp_path)
+    python, alone, worker, file, module, package = command_for("openai", tmp_path)
 
-    assert (python, alone, package) == (sys.executable, "-P", "openai")
+    assert (python, alone, module, package) == (sys.executable, "-P", "openai", "openai")
     assert Path(worker).name == "worker.py"
     assert Path(file).name == "openai_sdk.py"
 

@@ -77,11 +77,31 @@ def test_turngate_has_no_lapse_of_any_weight_but_text_that_overtakes() -> None:
         ("anthropic_messages/interleaved-calls.one-after-another", "anthropic eager", "early"),
         ("mistral_chat/wrong-terminal-reason.content-filter", "mistral raw", "**ran**"),
         ("mistral_chat/truncation.error-frame", "mistral raw", "ok"),
+        # What the page says in prose.
+        ("openai_chat/truncation.clean-end", "litellm raw", "ok"),
+        ("openai_chat/truncation.clean-end", "vercel-ai streamText", "quiet"),
+        ("openai_chat/wrong-terminal-reason.length", "vercel-ai streamText", "quiet"),
+        ("openai_chat/wrong-terminal-reason.length", "openai events", "**ran**"),
+        ("openai_chat/wrong-terminal-reason.length", "langchain-openai stream", "**ran**"),
+        ("openai_chat/wrong-terminal-reason.length", "litellm raw", "**ran**"),
+        ("anthropic_messages/wrong-terminal-reason.max-tokens", "anthropic runner", "quiet"),
+        ("anthropic_messages/malformed-json.cut", "anthropic runner", "**ran**"),
+        ("openai_chat/malformed-json.cut", "langchain-openai stream", "**ran**"),
+        ("anthropic_messages/interleaved-calls", "litellm raw", "**changed**"),
         ("gemini_generate/keep-alives.comments", "google-genai raw", "refused"),
     ],
 )
 def test_what_the_reference_says_is_in_it(name: str, column: str, told: str) -> None:
     assert cell(name, column) == told
+
+
+@pytest.mark.parametrize("name", ["reused-index.second-id", "malformed-json.repeated-key"])
+def test_two_faults_that_every_library_has(name: str) -> None:
+    cells = load_results().scenes[f"openai_chat/{name}"].cells
+
+    assert {
+        word(codes).partition(" ")[0].strip("*") for column, codes in cells.items() if column != "turngate"
+    } == {"ran"}
 
 
 def test_googles_own_calling_acts_before_the_turn_is_over() -> None:

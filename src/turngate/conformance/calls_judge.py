@@ -27,7 +27,8 @@ def judge_calls(scenario: Scenario, seen: Observation) -> Iterator[Lapse]:
             )
     elif seen.calls:
         why = ", ".join(sorted(scenario.expect.codes)) or str(scenario.expect.reason)
-        yield Lapse(LapseCode.UNPROVED_CALL, f"{_listed(seen.calls)} ({why})")
+        then = "" if seen.error is None else ", and then an error"
+        yield Lapse(LapseCode.UNPROVED_CALL, f"{_listed(seen.calls)} ({why}){then}")
     if seen.requests > 1:
         yield Lapse(LapseCode.ASKED_AGAIN, f"the turn was asked for {seen.requests} times")
 

@@ -26,7 +26,7 @@ from turngate.errors import TurngateError
 
 PATIENCE_S = 60.0
 """How long one take may last: longer than the retries of any library here."""
-START_PATIENCE_S = 120.0
+START_PATIENCE_S = 300.0
 """How long an adapter may take to import its library."""
 AT_ONCE = 16
 _LONGEST_LINE = 4 * 1024 * 1024

@@ -70,7 +70,7 @@ def command_for(name: str, folder: Path) -> list[str]:
         python = sys.executable
     else:
         raise ConfigError(_missing(adapter, folder))
-    return [python, "-P", worker, str(_file(adapter)), *adapter.packages]
+    return [python, "-P", worker, str(_file(adapter)), adapter.module, *adapter.packages]
 
 
 def _is_importable(module: str) -> bool:

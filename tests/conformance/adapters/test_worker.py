@@ -38,9 +38,9 @@ DIALECTS = ("openai_chat",)
 
 
 def lines_of(
-    place: str, *asks: dict[str, Any], folder: Path, packages: tuple[str, ...] = ()
+    place: str, *asks: dict[str, Any], folder: Path, library: tuple[str, ...] = ()
 ) -> list[dict[str, Any]]:
-    command = [sys.executable, "-P", worker.__file__, place, *packages]
+    command = [sys.executable, "-P", worker.__file__, place, *library]
     given = "".join(json.dumps(ask) + "\n" for ask in asks)
     done = subprocess.run(command, input=given, capture_output=True, text=True, check=True, cwd=folder)
     return [json.loads(line) for line in done.stdout.splitlines()]
@@ -59,7 +59,7 @@ def own(tmp_path: Path) -> Path:
 
 
 def test_a_file_says_its_ways_and_its_versions_first(own: Path) -> None:
-    (first,) = lines_of(str(own), folder=own.parent, packages=("pytest",))
+    (first,) = lines_of(str(own), folder=own.parent, library=("json", "pytest"))
 
     assert first == {
         "ways": ["sound", "later", "failing"],
@@ -104,6 +104,12 @@ def test_what_cannot_be_imported_is_told(own: Path, place: str) -> None:
     (first,) = lines_of(place, folder=own.parent)
 
     assert "no_such_module" in first["failed"] or "nothing" in first["failed"]
+
+
+def test_a_library_that_is_not_there_is_told_before_any_ask(own: Path) -> None:
+    assert lines_of(str(own), folder=own.parent, library=("no_such_library",)) == [
+        {"failed": "ModuleNotFoundError: No module named 'no_such_library'"}
+    ]
 
 
 def test_an_ask_writes_through_its_own_line() -> None:

@@ -123,13 +123,16 @@ def answer(ways: dict[str, Callable[[Ask], Any]], asked: dict[str, Any], outlet:
     outlet.tell({"ask": ask.number, "end": True, "error": error})
 
 
-def main(place: str, packages: Sequence[str]) -> None:
-    """Serve asks until standard input ends."""
+def main(place: str, module: str = "", *packages: str) -> None:
+    """Serve asks until standard input ends. `module` is the library, `packages` are those whose versions are told."""
     # What a library prints must not get between the lines.
     outlet = Outlet(os.fdopen(os.dup(1), "w", encoding="utf-8"))
     os.dup2(2, 1)
     try:
         ways, dialects = load(place)
+        if module:
+            # Now, and not in the first ask: some libraries take longer to import than an ask may last.
+            importlib.import_module(module)
     except (ImportError, AttributeError) as error:
         outlet.tell({"failed": f"{type(error).__name__}: {error}"})
         return
@@ -142,4 +145,4 @@ def main(place: str, packages: Sequence[str]) -> None:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1], sys.argv[2:])
+    main(*sys.argv[1:])
