@@ -211,6 +211,16 @@ BLOCKED: dict[str, tuple[bytes, set[str], str]] = {
         {"invalid_event"},
         "invalid",
     ),
+    "a text for an index that is none": (
+        CREATED + delta([], "text", text="hi") + delta({}, "text", text="hi") + call(0, "{}") + end(),
+        {"delta_before_start"},
+        "invalid",
+    ),
+    "a text for an index that only looks like that of the call": (
+        CREATED + text(0, "hi") + call(1, "{}") + delta(True, "text", text="hi") + end(),
+        {"delta_before_start"},
+        "invalid",
+    ),
     "arguments of another type": (
         CREATED
         + start(0, "function_call", id="c", name="ls", arguments={})

@@ -358,11 +358,12 @@ class InteractionsDecoder:
         step = self._step(index, delta)
         path = f"steps[{index}]" if is_index(index) else "steps"
         # Only a step that is known to be no call of the agent makes its deltas harmless.
-        suspect = step is None or index in self._calls
+        called = is_index(index) and index in self._calls
+        suspect = step is None or called
         if not isinstance(delta, dict):
             return [Defect(Code.INVALID_DELTA, "a delta that is no object", path, may_carry_call=suspect)]
         kind, events = text_or_none(delta.get("type")), _twins(path, delta)
-        if kind == "arguments_delta" or (index in self._calls and "arguments" in delta):
+        if kind == "arguments_delta" or (called and "arguments" in delta):
             return [*events, *self._arguments(index, path, step, delta)]
         if kind not in HARMLESS_DELTAS and kind not in self._policy.harmless:
             return [
@@ -373,9 +374,9 @@ class InteractionsDecoder:
         if step is None:
             message = "a delta for a step that never started"
             return [*events, Defect(Code.DELTA_BEFORE_START, message, path, may_carry_call=False), Prose()]
-        if index in self._calls and kind != "thought_signature":
+        if called and kind != "thought_signature":
             return [*events, Defect(Code.INVALID_DELTA, "a delta of text for a call", path)]
-        if step in PROVIDER_CALLS or index in self._calls:
+        if step in PROVIDER_CALLS or called:
             return [*events, SlotIdentified((index,))]
         return [*events, Prose()]
 
