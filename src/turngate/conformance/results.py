@@ -148,7 +148,7 @@ def _subjects(results: Results) -> Iterator[str]:
     for subject in results.subjects:
         yield f"| {subject.name} | {subject.versions} | {subject.settings} |"
     yield ""
-    yield "| column | unproved turns | run or passed on | early | wrong arguments | run or passed on | sound turns | not as they were |"
+    yield "| column | unproved turns | run or passed on | early | wrong arguments | run or passed on | sound turns | not as they were, or early |"
     yield "| --- | --- | --- | --- | --- | --- | --- | --- |"
     for subject in results.subjects:
         for column in subject.columns:
