@@ -24,7 +24,7 @@ from tests.proxy.gated import (
 from tests.transport.peer import Peer
 from turngate.core.verdict import Outcome, Reason
 from turngate.proxy.ownership import Conversations, conversation_of, owner_of, same_owner
-from turngate.proxy.relay import Stop
+from turngate.proxy.stop import Stop
 
 NAMED = "x-turngate-conversation: c1\r\n"
 

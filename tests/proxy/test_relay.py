@@ -46,7 +46,7 @@ from turngate.core.verdict import Outcome, Reason
 from turngate.errors import LedgerUnavailableError
 from turngate.ledger.entry import Delivery, TurnEntry
 from turngate.ledger.store import Receipt, Refusal
-from turngate.proxy.relay import Stop
+from turngate.proxy.stop import Stop
 
 HELD = SSE_HEAD + chunked(OPENING + text()) + chunked(CALL)
 """A stream that has come to its calls, and stands."""

@@ -43,3 +43,9 @@ class PolicyConfig:
     """The first that fits a call decides; a call that none fits is allowed."""
     confirm_s: float = 50.0
     """How long a turn waits for a person: below the 60 s after which the strictest clients and load balancers give up."""
+    authorizer_url: str | None = None
+    """Who is asked about every call that no rule denies."""
+    authorizer_timeout_s: float = 2.0
+    """Its silence is a no; an OPA beside the gate answers within milliseconds."""
+    authorizer_arguments: bool = False
+    """Whether it is told the arguments."""

@@ -115,6 +115,13 @@ def ledger_url(value: Any) -> str:
     return str(value)
 
 
+def http_url(value: Any) -> str:
+    """An address that is asked over HTTP."""
+    if not text(value).startswith(("http://", "https://")):
+        raise ValueError("must be a http or https URL")
+    return str(value)
+
+
 def proxy_url(value: Any) -> str:
     """An outbound proxy."""
     if not text(value).startswith(_PROXIES):
@@ -235,7 +242,12 @@ TENANT: dict[str, Reader] = {
     "turns": whole(0),
     "requests_per_minute": whole(0),
 }
-POLICY_SECTION: dict[str, Reader] = {"confirm_s": seconds}
+POLICY_SECTION: dict[str, Reader] = {
+    "confirm_s": seconds,
+    "authorizer_url": http_url,
+    "authorizer_timeout_s": seconds,
+    "authorizer_arguments": flag,
+}
 RULE: dict[str, Reader] = {"action": one_of(RuleAction), "tenant": text, "upstream": text, "tool": text}
 LEDGER: dict[str, Reader] = {"url": ledger_url, "timeout_s": seconds, "release_without_record": flag}
 OPERATOR: dict[str, Reader] = {

@@ -25,7 +25,8 @@ from turngate.ledger.entry import TurnEntry
 from turngate.ledger.latch import CallRef, Latch, LatchKind, Lift, covers
 from turngate.ledger.reader import LedgerReader, TurnFilter
 from turngate.proxy.app import Gate
-from turngate.proxy.relay import Stop, TurnRelay, UnjudgedRequest
+from turngate.proxy.relay import TurnRelay
+from turngate.proxy.stop import Stop, UnjudgedRequest
 
 T = TypeVar("T")
 

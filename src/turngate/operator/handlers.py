@@ -20,8 +20,9 @@ from turngate.operator.control import Control
 from turngate.operator.messages import Phase
 from turngate.operator.openapi import document
 from turngate.operator.problem import ProblemError
-from turngate.proxy.confirmation import Answer
-from turngate.proxy.relay import TurnRelay, UnjudgedRequest
+from turngate.proxy.confirmation import Answer, Confirmation
+from turngate.proxy.relay import TurnRelay
+from turngate.proxy.stop import UnjudgedRequest
 
 
 @dataclasses.dataclass(slots=True)
@@ -153,10 +154,8 @@ class Handlers:
                 return view
             judging = self._control.gate.judging
             turn = judging.live.get(turn_id)
-            asked = None
-            if turn is not None and turn.stopped is None and not turn.gone:
-                asked = turn.confirmation
-            if asked is None or not asked.give(answer):
+            asked = None if turn is None or turn.stopped is not None or turn.gone else turn.question
+            if not isinstance(asked, Confirmation) or not asked.give(answer):
                 raise ProblemError("not_waiting", "The turn does not wait for confirmation.")
             note = dataclasses.asdict(ask.note(200, keyed=True))
             judging.ledger.audit(ReasonedNote(**note, reason=given.reason))
@@ -317,7 +316,7 @@ def view_of_live(each: TurnRelay | UnjudgedRequest) -> messages.TurnView:
         phase = Phase.WAITING
     elif session.gate.state is GateState.HOLDING:
         phase = Phase.HOLDING if session.verdict is None else Phase.DECIDING
-        if each.confirmation is not None and each.confirmation.answer is None:
+        if isinstance(each.question, Confirmation) and each.question.answer is None:
             phase = Phase.CONFIRMING
     else:
         phase = Phase.PASSING if session.verdict is None else Phase.ENDED

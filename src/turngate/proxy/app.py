@@ -37,9 +37,10 @@ from turngate.proxy.front import front_of, request_target
 from turngate.proxy.headers import content_coding, media_type, request_headers, response_headers
 from turngate.proxy.ownership import Conversations, conversation_of, owner_of
 from turngate.proxy.passthrough import PassCounters
-from turngate.proxy.relay import Judging, Stop, TurnRelay, UnjudgedRequest
+from turngate.proxy.relay import Judging, TurnRelay
 from turngate.proxy.reply import Reply
 from turngate.proxy.route import Route, find_route
+from turngate.proxy.stop import Stop, UnjudgedRequest
 from turngate.schema import full as _full  # noqa: F401 -- loaded now, so that no turn waits for it
 from turngate.transport import RequestHead, Upstream, UpstreamError, UpstreamResponse
 

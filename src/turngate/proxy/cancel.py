@@ -15,7 +15,8 @@ from starlette.responses import JSONResponse
 
 from turngate.core.verdict import Outcome
 from turngate.proxy.ownership import CANCELLED, owner_of, same_owner
-from turngate.proxy.relay import Judging, TurnRelay, UnjudgedRequest
+from turngate.proxy.relay import Judging, TurnRelay
+from turngate.proxy.stop import UnjudgedRequest
 
 PATIENCE_S: Final = 2.0
 """How long a cancelled turn may take to end before the answer says that it is ending."""

@@ -14,7 +14,7 @@ from typing import Final, Protocol
 
 from turngate.core.finding import Code, Finding
 from turngate.core.verdict import Outcome, Reason
-from turngate.proxy.relay import Stop
+from turngate.proxy.stop import Stop
 
 CONVERSATION: Final = b"x-turngate-conversation"
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
@@ -21,20 +21,21 @@ from turngate.core.gate import GateState
 from turngate.core.policy import Mode, OnBlock
 from turngate.core.session import HeldBudget, Session
 from turngate.core.tool_rules import RuleAction, ToolRules, strictest
-from turngate.core.verdict import Outcome, Reason
-from turngate.core.wrapper import tools_of
+from turngate.core.verdict import Reason
 from turngate.dialects.base import Dialect
 from turngate.errors import LedgerUnavailableError
 from turngate.failpoint import hit
 from turngate.ledger.entry import Delivery, TurnEntry, TurnStart
-from turngate.ledger.latch import Latch, TurnFacts
+from turngate.ledger.latch import TurnFacts
 from turngate.ledger.store import Ledger, Receipt, Refusal
+from turngate.proxy.authorizer import Authorizer
 from turngate.proxy.capture import Captures, Tape
-from turngate.proxy.confirmation import REFUSALS, Answer, Confirmation
+from turngate.proxy.confirmation import Confirmation, Question
 from turngate.proxy.latched import forbidding, telling
 from turngate.proxy.record import Clock, aborted_entry, clipped, turn_entry
 from turngate.proxy.reply import Reply
 from turngate.proxy.route import Route
+from turngate.proxy.stop import STOPPED, Stop, UnjudgedRequest, facts_of
 from turngate.rules import Judgement, Traits
 from turngate.transport import BodyEnd, UpstreamResponse
 from turngate.transport.head import EndReason
@@ -56,8 +57,6 @@ LATCH_GRACE_S = 0.15
 # An ending goes out block by block: older clients look for an error in each read by itself (@google/genai, measured).
 _BLOCKS = re.compile(rb".+?(?:\n\n|\Z)", re.DOTALL)
 
-STOPPED = "an operator stopped it"
-
 
 @dataclass(frozen=True, slots=True)
 class UnrecordedReceipt:
@@ -77,65 +76,11 @@ class Judging:
     captures: Captures | None = None
     confirm_s: float = 50.0
     """How long a turn waits for a person."""
+    authorizer: Authorizer | None = None
     live: dict[str, TurnRelay] = field(default_factory=dict)
     """The judged requests under way, by turn id: what an operator or a shutdown can stop."""
     unjudged: dict[str, UnjudgedRequest] = field(default_factory=dict)
     """The others."""
-
-
-@dataclass(frozen=True, slots=True)
-class Stop:
-    """A reason from outside to end a turn."""
-
-    outcome: Outcome
-    reason: Reason
-    finding: Finding
-    latch: str | None = None
-
-    @classmethod
-    def by(cls, latch: Latch) -> Stop:
-        """What a latch means for a turn. The operator's words are for the record; the client has its handoff."""
-        finding = Finding(latch.code, STOPPED)
-        return cls(Outcome.BLOCKED, Reason.STOPPED_BY_OPERATOR, finding, latch.id)
-
-
-@dataclass(slots=True)
-class UnjudgedRequest:
-    """A request whose reply no dialect claims, while it is under way."""
-
-    start: TurnStart
-    task: asyncio.Task[Any] | None = None
-    stopped: Stop | None = None
-    owner: bytes = b""
-
-    @property
-    def blocked(self) -> bool:
-        """Never: nobody judges it."""
-        return False
-
-    def facts(self) -> TurnFacts:
-        """What a latch can match."""
-        return facts_of(self.start)
-
-    def stop(self, stop: Stop) -> None:
-        """End it at once."""
-        self.stopped = self.stopped or stop
-        if self.task is not None:
-            self.task.cancel()
-
-
-def facts_of(start: TurnStart, session: Session | None = None) -> TurnFacts:
-    """What a latch can match of a request, and of its reply as far as it has come."""
-    turn = session.turn if session is not None else None
-    return TurnFacts(
-        turn_id=start.turn_id,
-        tenant=start.tenant,
-        upstream=start.upstream,
-        route=start.route,
-        models=(start.requested_model, turn.model if turn is not None else None),
-        response_id=turn.response_id if turn is not None else start.response_id,
-        tools=tools_of(turn) if turn is not None else frozenset(),
-    )
 
 
 class TurnRelay:
@@ -152,8 +97,8 @@ class TurnRelay:
     ) -> None:
         self.dialect = dialect
         self._rules = rules or ToolRules()
-        self.confirmation: Confirmation | None = None
-        """Its question to the operators, if it has one."""
+        self.question: Question | None = None
+        """What it waits for, or waited for last, before its release."""
         self.gone = False
         """Whether the client has left."""
         self.session: Session | None = None
@@ -263,8 +208,8 @@ class TurnRelay:
             self._confirm(Delivery.UNKNOWN)
 
     def _wake(self) -> None:
-        if self.confirmation is not None:
-            self.confirmation.wake()
+        if self.question is not None:
+            self.question.wake()
         if self._response is not None:
             self._response.wake()
 
@@ -453,7 +398,7 @@ class TurnRelay:
         if self._policy.mode is Mode.OBSERVE:
             ledger.submit(self._entry(session))
             return
-        if self._policy_result() == RuleAction.CONFIRM and not await self._confirmed(session, reply):
+        if not await self._permitted(session, reply):
             return
         if self.gone or self.stopped is not None:
             await self._end_from_outside(session, reply, self._loop.time())
@@ -488,20 +433,27 @@ class TurnRelay:
         else:
             await self._carry_out(session, session.release(answer), reply)
 
-    async def _confirmed(self, session: Session, reply: Reply) -> bool:
-        """Ask the operators, and keep the client waiting. False if the turn ended for want of a good answer."""
-        asked = self.confirmation = Confirmation(self._loop.time() + self._judging.confirm_s)
-        while asked.answer is None and not self.gone and self.stopped is None:
-            due = session.deadline
-            await asked.wait(asked.expires_at if due is None else due)
-            await self._carry_out(session, session.tick(self._loop.time()), reply)
-        if asked.answer in (None, Answer.APPROVED):
-            return True  # it was ended from outside, which the caller sees to, or it may go on
-        if self.gone or self.stopped is not None:
-            return True
-        reason, finding = REFUSALS[asked.answer]
-        await self._refuse(session, reply, reason, finding.code, finding.message)
-        return False
+    async def _permitted(self, session: Session, reply: Reply) -> bool:
+        """Ask whom the policy wants asked, and keep the client waiting. False if the turn ended for want of a good answer."""
+        for asked in self._questions(session):
+            self.question = asked
+            while asked.answer is None and not self.gone and self.stopped is None:
+                await asked.wait(session.deadline)
+                await self._carry_out(session, session.tick(self._loop.time()), reply)
+            asked.close()
+            if self.gone or self.stopped is not None:
+                return True  # the caller sees to it
+            if asked.refusal is not None:
+                await self._refuse(session, reply, *asked.refusal)
+                return False
+        return True
+
+    def _questions(self, session: Session) -> Iterator[Question]:
+        judging, judged = self._judging, self._judgement
+        if judged is not None and judging.authorizer is not None:
+            yield judging.authorizer.ask(self.start, session.turn.agent_calls, judged.checks)
+        if judged is not None and strictest(judged.actions.values()) is RuleAction.CONFIRM:
+            yield Confirmation(self._loop.time() + judging.confirm_s)
 
     async def _refuse(self, session: Session, reply: Reply, reason: Reason, code: Code, message: str) -> None:
         actions = session.refuse(reason, Finding(code, message), self._loop.time())
@@ -587,7 +539,7 @@ class TurnRelay:
 
     def _policy_result(self) -> str | None:
         """What the policy said of the turn: the strictest of what it said of its calls."""
-        if self.confirmation is not None and self.confirmation.answer is not None:
-            return self.confirmation.answer.value
+        if self.question is not None and self.question.answer is not None:
+            return self.question.answer.value
         actions = self._judgement.actions if self._judgement is not None else {}
         return strictest(actions.values()).value if actions else None

@@ -36,6 +36,7 @@ from turngate.ledger.store import Ledger
 from turngate.log import configure
 from turngate.operator.listener import open_plane
 from turngate.proxy.app import Gate
+from turngate.proxy.authorizer import Authorizer
 from turngate.proxy.cancel import cancel_turn
 from turngate.proxy.capture import open_captures
 from turngate.proxy.claim import claim_call
@@ -145,7 +146,10 @@ async def open_gate(config: Config) -> AsyncIterator[Gate]:
             release_without_record=config.ledger.release_without_record,
             captures=await stack.enter_async_context(open_captures(config)),
             confirm_s=config.policy.confirm_s,
+            authorizer=Authorizer.configured(config.policy),
         )
+        if judging.authorizer is not None:
+            stack.push_async_callback(judging.authorizer.aclose)
         gate = Gate(config, judging, clients, own=_no_endpoints)
         if isinstance(ledger, SQLiteLedger):
             ledger.on_commit = gate.metrics.committed
