@@ -23,9 +23,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-import msgspec
-from msgspec import Raw, Struct
-
 from turngate.core.event import (
     ChoiceClosed,
     ChoiceOpened,
@@ -49,7 +46,7 @@ from turngate.core.framing import BODY, EVENT_STREAM, Framing
 from turngate.core.json_text import read_lenient
 from turngate.core.policy import TurnPolicy
 from turngate.core.session import Decoder
-from turngate.core.toolset import Tool, Toolset, collect
+from turngate.core.toolset import Toolset
 from turngate.core.verdict import BlockNotice
 from turngate.dialects.base import (
     blank_to_none,
@@ -58,12 +55,13 @@ from turngate.dialects.base import (
     frame_fault,
     identified,
     is_index,
-    listed,
     may_carry,
     may_hold,
     read_event,
     wire_word,
 )
+from turngate.dialects.bedrock_json import raw_inputs, text_index
+from turngate.dialects.bedrock_request import read_toolset
 
 CARRIERS = (b"tooluse", b"tool_use")
 """Stand in everything that carries a call, and in the reason that promises one."""
@@ -88,50 +86,6 @@ HARMLESS = frozenset(
     }
 )  # fmt: skip
 """The members of a block, its start or its delta that are known to carry no call."""
-
-
-class _Reasoning(Struct, forbid_unknown_fields=True, gc=False):
-    text: str | None = None
-    signature: str | None = None
-
-
-class _Delta(Struct, forbid_unknown_fields=True, gc=False):
-    """A delta of nothing but text; any other key sends the message down the careful path."""
-
-    text: str | None = None
-    reasoningContent: _Reasoning | None = None  # noqa: N815
-
-
-class _TextDelta(Struct, forbid_unknown_fields=True, gc=False):
-    contentBlockIndex: int  # noqa: N815
-    delta: _Delta
-    p: str = ""
-
-
-_decode_text_delta = msgspec.json.Decoder(_TextDelta).decode
-
-
-class _RawToolUse(Struct, gc=False):
-    input: Raw = Raw(b"")
-
-
-class _RawContent(Struct, gc=False):
-    toolUse: _RawToolUse | None = None  # noqa: N815
-
-
-class _RawMessage(Struct, gc=False):
-    content: list[_RawContent]
-
-
-class _RawOutput(Struct, gc=False):
-    message: _RawMessage
-
-
-class _RawReply(Struct, gc=False):
-    output: _RawOutput
-
-
-_decode_raw = msgspec.json.Decoder(_RawReply).decode
 
 
 class BedrockConverse:
@@ -159,28 +113,6 @@ class BedrockConverse:
     def error_body(self, message: str, details: Mapping[str, object]) -> bytes:
         """The error body of an AWS service."""
         return error_body(message, details)
-
-
-def read_toolset(request: Any) -> Toolset:
-    """The tools of a request with a `toolConfig`."""
-    if not isinstance(request, dict):
-        return Toolset(readable=False)
-    config = request.get("toolConfig")
-    config = config if isinstance(config, dict) else {}
-    entries = [entry for entry in listed(config.get("tools")) if isinstance(entry, dict)]
-    tools, ambiguous = collect([tool for entry in entries if (tool := _tool(entry)) is not None])
-    choice = config.get("toolChoice")
-    return Toolset(tools, ambiguous, named_choice=isinstance(choice, dict) and "tool" in choice)
-
-
-def _tool(entry: Mapping[str, Any]) -> Tool | None:
-    spec, system = entry.get("toolSpec"), entry.get("systemTool")
-    if isinstance(spec, dict) and isinstance(spec.get("name"), str):
-        schema = spec.get("inputSchema")
-        return Tool(spec["name"], schema=schema.get("json") if isinstance(schema, dict) else None)
-    if isinstance(system, dict) and isinstance(system.get("name"), str):
-        return Tool(system["name"], runs_on=RunsOn.PROVIDER)
-    return None
 
 
 def error_body(message: str, details: Mapping[str, object]) -> bytes:
@@ -246,7 +178,7 @@ class ConverseDecoder:
 
     def event(self, name: str, data: bytes) -> Sequence[Event]:
         """What an event of this name means."""
-        if name == "contentBlockDelta" and not self._stopped and _text_index(data) in self._text:
+        if name == "contentBlockDelta" and not self._stopped and text_index(data) in self._text:
             return self.prose
         value, events = read_event(data, CARRIERS)
         if value is None:
@@ -393,7 +325,7 @@ class ConverseDecoder:
                 Defect(Code.INVALID_EVENT, "a reply without a message", may_carry_call=suspect),
             ]
         events += [TurnOpened(None, None), ChoiceOpened(0), Prose(trailer=True)]
-        raw = _raw_inputs(data)
+        raw = raw_inputs(data)
         for index, block in enumerate(content):
             events += self._whole_block(index, block, raw[index] if index < len(raw) else None)
         return [*events, *self._reason(value)]
@@ -450,23 +382,6 @@ class ConverseDecoder:
     def block_body(self, notice: BlockNotice) -> bytes:
         """The error body of an AWS service."""
         return error_body(notice.message, notice.details)
-
-
-def _text_index(data: bytes) -> int | None:
-    """The block index of a delta that is nothing but text; None for anything else."""
-    try:
-        return _decode_text_delta(data).contentBlockIndex
-    except (msgspec.MsgspecError, RecursionError):
-        return None
-
-
-def _raw_inputs(data: bytes) -> list[bytes]:
-    """The exact JSON of the input of each block of a whole message."""
-    try:
-        content = _decode_raw(data).output.message.content
-    except (msgspec.MsgspecError, RecursionError):
-        return []
-    return [bytes(block.toolUse.input) if block.toolUse is not None else b"" for block in content]
 
 
 def _runs_on(use: Mapping[str, Any]) -> RunsOn:

@@ -36,7 +36,7 @@ from turngate.core.session import Decoder
 from turngate.core.sse import SSEFramer
 from turngate.core.toolset import Toolset
 from turngate.core.verdict import BlockNotice
-from turngate.dialects import anthropic_messages, bedrock_converse, openai_chat
+from turngate.dialects import anthropic_messages, bedrock_converse, bedrock_request, openai_chat
 from turngate.dialects.anthropic_messages import MessagesDecoder
 from turngate.dialects.anthropic_request import read_toolset
 from turngate.dialects.base import encode, frame_fault, listed, may_carry, names_calls, read_event, wire_word
@@ -87,7 +87,7 @@ class BedrockInvoke:
         if not isinstance(request, dict):
             return Toolset(readable=False)
         if "toolConfig" in request:
-            return bedrock_converse.read_toolset(request)
+            return bedrock_request.read_toolset(request)
         functions = any(
             isinstance(tool, dict) and "function" in tool for tool in listed(request.get("tools"))
         )
