@@ -49,3 +49,5 @@ class PolicyConfig:
     """Its silence is a no; an OPA beside the gate answers within milliseconds."""
     authorizer_arguments: bool = False
     """Whether it is told the arguments."""
+    strip_disabled_tools: bool = False
+    """Whether tools that are denied or disabled are taken out of requests: else turngate changes no request."""

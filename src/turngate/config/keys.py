@@ -247,6 +247,7 @@ POLICY_SECTION: dict[str, Reader] = {
     "authorizer_url": http_url,
     "authorizer_timeout_s": seconds,
     "authorizer_arguments": flag,
+    "strip_disabled_tools": flag,
 }
 RULE: dict[str, Reader] = {"action": one_of(RuleAction), "tenant": text, "upstream": text, "tool": text}
 LEDGER: dict[str, Reader] = {"url": ledger_url, "timeout_s": seconds, "release_without_record": flag}

@@ -34,7 +34,13 @@ from turngate.metrics import Metrics, State, TurnFigures
 from turngate.proxy import passthrough
 from turngate.proxy.claim import owner_digest
 from turngate.proxy.front import front_of, request_target
-from turngate.proxy.headers import content_coding, media_type, request_headers, response_headers
+from turngate.proxy.headers import (
+    content_coding,
+    media_type,
+    request_headers,
+    response_headers,
+    signed_fields,
+)
 from turngate.proxy.ownership import Conversations, conversation_of, owner_of
 from turngate.proxy.passthrough import PassCounters
 from turngate.proxy.relay import Judging, TurnRelay
@@ -153,6 +159,8 @@ class Gate:
         if latches and (latch := latches.covering(under_way.facts())):
             await self._stopped(reply, route, turn_id, Stop.by(latch), dialect)
             return
+        if turn is not None and self.config.policy.strip_disabled_tools and not signed_fields(caller.headers):
+            body = turn.offered(body)
         head = RequestHead(
             scope["method"].encode(),
             route.upstream.origin,

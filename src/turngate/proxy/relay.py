@@ -32,6 +32,7 @@ from turngate.proxy.authorizer import Authorizer
 from turngate.proxy.capture import Captures, Tape
 from turngate.proxy.confirmation import Confirmation, Question
 from turngate.proxy.latched import forbidding, telling
+from turngate.proxy.offer import offering_less, unusable
 from turngate.proxy.record import Clock, aborted_entry, clipped, turn_entry
 from turngate.proxy.reply import Reply
 from turngate.proxy.route import Route
@@ -167,6 +168,13 @@ class TurnRelay:
     def facts(self) -> TurnFacts:
         """What a latch can match."""
         return facts_of(self.start, self.session)
+
+    def offered(self, body: bytes) -> bytes:
+        """The request's body without the tools that could not be called anyway."""
+        if self._policy.mode is Mode.OBSERVE:
+            return body
+        latches = self._judging.ledger.latches
+        return offering_less(body, unusable(self._tools.tools, self._rules, latches, self.facts()))
 
     def snapshot(self) -> TurnEntry:
         """The turn as far as it has come, without digests: for somebody who looks at it."""
