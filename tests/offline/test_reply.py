@@ -50,6 +50,13 @@ def test_a_body_that_is_no_json_is_written_as_its_bytes(body: dict[str, str]) ->
 
 
 @pytest.mark.parametrize(("word", "end"), [("__abort__", End.BROKEN), ("__cancel__", End.CANCELLED)])
+def test_a_body_that_ended_early_says_so_beside_its_bytes(word: str, end: End) -> None:
+    assert read_reply("body", {"__raw__": "{", word: True}) == ([b"{"], end)
+    assert read_reply("body", {word: True}) == ([f'{{"{word}":true}}'.encode()], End.COMPLETE)
+    assert read_reply("body", {"__raw__": "{", "__later__": True})[1] is End.COMPLETE
+
+
+@pytest.mark.parametrize(("word", "end"), [("__abort__", End.BROKEN), ("__cancel__", End.CANCELLED)])
 def test_nothing_is_sent_after_the_end(word: str, end: End) -> None:
     assert read_reply("chunks", [{}, {word: True}, {"__raw__": 1}]) == ([b"data: {}\n\n"], end)
 

@@ -451,3 +451,11 @@ def test_a_body_that_is_not_streamed_is_redacted_with_its_faults() -> None:
         document = redact_capture(capture)
         assert_says_nothing(document)
         assert_shows_the_same(document, Told.of(capture.judge().verdict))
+
+
+@pytest.mark.parametrize(("end", "word"), [(End.BROKEN, "__abort__"), (End.CANCELLED, "__cancel__")])
+def test_a_body_that_ended_early_is_redacted_with_its_end(end: End, word: str) -> None:
+    reply = b'{"choices":[{"message":{"tool_calls":[{"id":"Zebra"'
+    document = redact_capture(captured(reply, {"model": "demo"}, framing=BODY, end=end))
+    assert set(document["body"]) == {"__raw__", word}
+    assert "Zebra" not in document["body"]["__raw__"]

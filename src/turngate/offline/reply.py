@@ -59,8 +59,7 @@ _ENDS = {"__abort__": End.BROKEN, "__cancel__": End.CANCELLED}
 def read_reply(form: str, content: Any) -> tuple[list[bytes], End]:
     """The pieces that a reply in this form stands for, one an entry, and how it ends."""
     if form == "body":
-        raw = isinstance(content, dict) and set(content) in ({"__raw__"}, {"__base64__"})
-        return [_block(form, 0, content) if raw else encode(content)], End.COMPLETE
+        return _read_body(content)
     pieces: list[bytes] = []
     size = 0
     for place, entry in enumerate(content):
@@ -75,6 +74,15 @@ def read_reply(form: str, content: Any) -> tuple[list[bytes], End]:
         if size > MAX_REPLY_BYTES:
             raise ReplyError(place, f"the reply is longer than {MAX_REPLY_BYTES} bytes; repeat less")
     return pieces, End.COMPLETE
+
+
+def _read_body(content: Any) -> tuple[list[bytes], End]:
+    """A body is one entry, so one that ended early says so beside its bytes."""
+    words = set(content) if isinstance(content, dict) else set()
+    ends = [word for word in _ENDS if word in words]
+    if len(ends) > 1 or words.difference(ends) not in ({"__raw__"}, {"__base64__"}):
+        return [encode(content)], End.COMPLETE
+    return [_block("body", 0, content)], _ENDS[ends[0]] if ends else End.COMPLETE
 
 
 def _stands_for_bytes(entry: dict[str, Any]) -> bool:

@@ -277,15 +277,20 @@ class _Redaction:
         }
 
 
+_ENDS: Final[dict[End, dict[str, bool]]] = {
+    End.COMPLETE: {},
+    End.BROKEN: {"__abort__": True},
+    End.CANCELLED: {"__cancel__": True},
+}
 _PLAIN: Final = {SSE: "chunks", NDJSON: "lines", EVENT_STREAM: "messages", JSON_ARRAY: "items", BODY: "body"}
 
 
 def _reply(framing: Framing, frames: Sequence[bytes], end: End) -> dict[str, Any]:
     form = _PLAIN[framing]
     if form == "body":
-        return {form: _body(b"".join(frames))}
-    ends = {End.COMPLETE: [], End.BROKEN: [{"__abort__": True}], End.CANCELLED: [{"__cancel__": True}]}
-    return {form: [*(_entry(form, frame) for frame in frames), *ends[end]]}
+        body = b"".join(frames)
+        return {form: _body(body) if end is End.COMPLETE else {**_raw(body), **_ENDS[end]}}
+    return {form: [*(_entry(form, frame) for frame in frames), *filter(None, [_ENDS[end]])]}
 
 
 def _body(body: bytes) -> Any:
