@@ -18,8 +18,9 @@ from turngate.core.gate import GateState, Move, Signal
 from turngate.core.policy import Limits, TurnPolicy
 from turngate.core.session import HeldBudget, Session
 from turngate.core.slot import SlotInput, SlotState
+from turngate.core.tool_rules import RuleAction, ToolRule, ToolRules
 from turngate.core.turn import TurnInput, TurnState
-from turngate.rules import arguments, calls
+from turngate.rules import arguments, calls, policy
 
 Scenario = Callable[[], Playbook]
 Mutation = Callable[[pytest.MonkeyPatch], None]
@@ -52,6 +53,15 @@ def then(scenario: Scenario, step: Callable[[Playbook], object]) -> Scenario:
         found = scenario()
         step(found)
         return found
+
+    return play
+
+
+def ruled(*chunks: bytes) -> Scenario:
+    def play() -> Playbook:
+        found = Playbook()
+        found.judgement.tool_rules = ToolRules((ToolRule(RuleAction.DENY, tool="get_*"),))
+        return found.read(*chunks)
 
     return play
 
@@ -126,6 +136,7 @@ CONTROLS = [
         without(calls, "unique_ids"),
         played(GOOD[0], call("get_weather", "{}", index=1), *GOOD[1:]),
     ),
+    Control("4 what the policy denies is not released", without(policy, "denied"), ruled(*GOOD)),
     Control(
         "4 the reason is an allowed one",
         without(calls, "terminal_reason"),

@@ -20,7 +20,7 @@ from tests.proxy.gated import (
 from tests.transport.peer import Peer
 from turngate.access.desk import MAX_REMEMBERED, Desk
 from turngate.access.keys import GateKeyStore, gate_key_path
-from turngate.access.tenant import Caller, Denial
+from turngate.access.tenant import Caller, Denial, anybody
 from turngate.core.verdict import Outcome
 
 KEYED = {"server": {"tenant_from": "gate_key"}}
@@ -208,3 +208,17 @@ def test_names_that_clients_choose_do_not_pile_up(tmp_path: Path) -> None:
     for number in range(MAX_REMEMBERED + 100):
         ask(at, f"t{number}", 1000.0 + 60 * (number // 1000))
     assert len(at._uses) <= MAX_REMEMBERED
+
+
+def test_a_gate_that_asked_for_no_key_shows(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("turngate.access.desk.by_gate_key", lambda headers, _find: anybody(headers))
+
+    async def main() -> None:
+        upstream = Provider()
+        async with gated(tmp_path, upstream, **KEYED) as world:
+            assert (await world.ask(asking("Authorization: Bearer sk-mine"))).status == 200
+            assert len(upstream.seen) == 1
+
+    run(main())

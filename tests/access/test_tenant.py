@@ -48,13 +48,13 @@ def digest(credential: bytes) -> str:
 )
 def test_a_gate_key_is_found_wherever_an_sdk_puts_it_and_goes_no_further(field: bytes, value: str) -> None:
     caller = keyed((field, value.encode()))
-    assert caller == Caller("team-a", REST, "00000001", field.lower())
+    assert caller == Caller("team-a", REST, "00000001", (field.lower(),))
 
 
 def test_a_gate_key_in_our_own_field_leaves_the_providers_credential_alone() -> None:
     credential = (b"authorization", b"Bearer sk-provider")
     caller = keyed(credential, (b"x-turngate-key", SECRET.encode()))
-    assert caller == Caller("team-a", [credential, *REST], "00000001", None)
+    assert caller == Caller("team-a", [credential, *REST], "00000001")
     assert isinstance(caller, Caller)
     assert with_credential(caller, "sk-held") == caller
 
@@ -63,6 +63,8 @@ def test_the_same_key_twice_is_one_and_two_keys_are_none() -> None:
     twice = keyed((b"authorization", f"Bearer {SECRET}".encode()), (b"x-api-key", SECRET.encode()))
     assert isinstance(twice, Caller)
     assert twice.headers == REST
+    both = [(b"authorization", b"Bearer sk-held"), (b"x-api-key", b"sk-held")]
+    assert with_credential(twice, "sk-held").headers == REST + both
     two = keyed((b"authorization", f"Bearer {SECRET}".encode()), (b"x-api-key", OTHER.encode()))
     assert isinstance(two, Denial)
     assert (two.status, two.code) == (401, "unknown_gate_key")

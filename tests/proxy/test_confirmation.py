@@ -226,3 +226,15 @@ def test_the_first_answer_stands(run: Run) -> None:
         assert not expired.give(Answer.APPROVED)
 
     run(main())
+
+
+def test_a_gate_that_took_silence_for_a_yes_shows(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Confirmation, "late", Answer.APPROVED)
+
+    async def main() -> None:
+        async with staged(tmp_path, sections={"policy": {"confirm_s": 0.1}}) as stage:
+            assert (await stage.world.ask()).body == TOOL_TURN
+
+    run(main())

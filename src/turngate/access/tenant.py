@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from turngate.access.keys import PREFIX, GateKey
@@ -20,7 +20,7 @@ OWN_FIELD: Final = b"x-turngate-key"
 """Where a gate key stands that travels beside a provider's credential. Fields of our own prefix never cross."""
 
 CREDENTIAL_FIELDS: Final = (b"authorization", b"x-api-key", b"x-goog-api-key", b"api-key")
-"""Where the official SDKs put their key: OpenAI and most others, Anthropic, Google, Azure."""
+"""Where the official SDKs put their key: most of them, Anthropic's older ones, Google's, Azure's."""
 
 DEFAULT: Final = "default"
 """The one tenant of a gate that does not tell them apart."""
@@ -42,8 +42,8 @@ class Caller:
     """The request's fields without what was for us alone."""
     actor: str = ""
     """The id of the gate key."""
-    key_field: bytes | None = None
-    """The credential field in which the gate key stood."""
+    key_fields: tuple[bytes, ...] = ()
+    """The credential fields in which the gate key stood."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,16 +62,17 @@ def anybody(headers: Headers) -> Caller:
 
 def by_gate_key(headers: Headers, find: Callable[[str], GateKey | None]) -> Caller | Denial:
     """The tenant of the gate key that is presented. Several keys in one request must be the same."""
-    presented = {secret: name for name, secret in _secrets(headers) if secret.startswith(_IS_GATE_KEY)}
+    found = [(name, secret) for name, secret in _secrets(headers) if secret.startswith(_IS_GATE_KEY)]
+    presented = {secret for _, secret in found}
     if not presented:
         message = "No gate key. Send one of this gate as the API key, in the field that your SDK uses."
         return Denial(401, "missing_gate_key", message)
-    secret, field = presented.popitem()
-    key = None if presented else find(secret.decode("ascii", "replace"))
+    key = find(presented.pop().decode("ascii", "replace")) if len(presented) == 1 else None
     if key is None:
         return Denial(401, "unknown_gate_key", "The gate key is unknown, expired or revoked.")
     crossing = [each for each in headers if not _secret(*each).startswith(_IS_GATE_KEY)]
-    return Caller(key.tenant, crossing, key.id, None if field == OWN_FIELD else field)
+    fields = dict.fromkeys(name for name, _ in found if name != OWN_FIELD)
+    return Caller(key.tenant, crossing, key.id, tuple(fields))
 
 
 def by_credential(headers: Headers, digest: Callable[[bytes], str]) -> Caller:
@@ -94,13 +95,12 @@ def by_field(headers: Headers, field: str) -> Caller | Denial:
 
 def with_credential(caller: Caller, credential: str) -> Caller:
     """Put the provider's credential where the gate key stood, in place of every other one."""
-    field = caller.key_field
-    if field is None:
+    if not caller.key_fields:
         return caller
     value = credential.encode("ascii")
-    headers = [each for each in caller.headers if each[0].lower() not in CREDENTIAL_FIELDS]
-    headers.append((field, b"Bearer " + value if field == b"authorization" else value))
-    return Caller(caller.tenant, headers, caller.actor, field)
+    others = [each for each in caller.headers if each[0].lower() not in CREDENTIAL_FIELDS]
+    held = [(name, b"Bearer " + value if name == b"authorization" else value) for name in caller.key_fields]
+    return replace(caller, headers=[*others, *held])
 
 
 def _secrets(headers: Iterable[tuple[bytes, bytes]]) -> Iterable[tuple[bytes, bytes]]:
