@@ -18,7 +18,9 @@ import pytest
 from click.testing import CliRunner, Result
 
 from turngate import __version__
-from turngate.cli.main import LAZY, main
+from turngate.cli.main import LAZY, announce_operator, main
+from turngate.config import Override, load_config
+from turngate.operator.tokens import first_token_path
 
 PATIENCE_S = 30.0
 CUT_TURN = {
@@ -152,6 +154,31 @@ def test_a_ledger_that_cannot_be_made_is_one_line_and_no_traceback(tmp_path: Pat
     assert result.returncode == 2
     (line,) = result.stderr.splitlines()
     assert line.startswith(f"turngate: ledger.url: folder {tmp_path}/file cannot be made")
+
+
+@pytest.mark.parametrize(
+    ("listen", "said"),
+    [
+        ("127.0.0.1:8485", "console: http://127.0.0.1:8485/console/, "),
+        ("unix:/run/operator.sock", "operators: unix:/run/operator.sock, "),
+        ("off", "no operator's listener"),
+    ],
+)
+def test_the_announcement_says_where_the_console_is_and_where_the_first_token(
+    tmp_path: Path, listen: str, said: str
+) -> None:
+    overrides = [
+        Override("operator", "listen", listen, "x"),
+        Override("ledger", "url", f"sqlite:///{tmp_path / 'l.db'}", "x"),
+    ]
+    config = load_config(None, environ={}, overrides=overrides)
+    (line,) = announce_operator(config)
+    assert line.startswith(said)
+    assert ("turngate token create" in line) is (listen != "off")
+    first = first_token_path(tmp_path / "l.db")
+    first.touch()
+    (line,) = announce_operator(config)
+    assert (str(first) in line) is (listen != "off")
 
 
 def test_an_unknown_command_or_option_is_status_2() -> None:

@@ -37,6 +37,8 @@ def body_for(operation: Operation) -> dict[str, str] | None:
     bodies = {
         "create_latch": {"kind": "stop_model", "model": "no such model", "reason": "drill"},
         "lift_latch": {"reason": "over"},
+        "approve_turn": {"reason": "seen"},
+        "deny_turn": {"reason": "seen"},
         "test_value": {"turn_id": "tg_x", "slot": "0", "value": "{}"},
     }
     return bodies.get(operation.name)

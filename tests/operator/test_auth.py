@@ -106,6 +106,35 @@ def test_who_fails_too_often_is_told_to_wait_and_a_valid_token_still_passes(tmp_
     assert doorkeeper.admit(scope("x", f"Bearer {secret}")).name == "ann"
 
 
+def test_a_token_that_is_typed_in_counts_as_one_in_a_header(tmp_path: Path) -> None:
+    store = TokenStore(tmp_path / "t")
+    token, secret = store.create("ann", Role.OPERATOR)
+    doorkeeper = Doorkeeper(OperatorConfig(), store, FailureLimiter(burst=1))
+    for attempt, code in (
+        (lambda: doorkeeper.admit_secret("x", "127.0.0.1"), "unauthenticated"),
+        (lambda: doorkeeper.admit(scope()), "too_many_failures"),
+    ):
+        with pytest.raises(ProblemError) as found:
+            attempt()
+        assert found.value.code == code
+    assert doorkeeper.admit_secret(secret, "127.0.0.1") == token
+
+
+def test_a_token_is_good_for_as_long_as_it_lives_and_the_file_can_be_read(tmp_path: Path) -> None:
+    store = TokenStore(tmp_path / "t")
+    doorkeeper = Doorkeeper(OperatorConfig(), store)
+    token, _ = store.create("ann", Role.OPERATOR)
+    late, _ = store.create("bob", Role.OPERATOR, lifetime_s=0)
+    assert doorkeeper.still_admits(token)
+    assert not doorkeeper.still_admits(late)
+    store.path.chmod(0o644)
+    assert not doorkeeper.still_admits(token)
+    store.path.chmod(0o600)
+    assert doorkeeper.still_admits(token)
+    store.revoke(token.id)
+    assert not doorkeeper.still_admits(token)
+
+
 def test_a_unix_sockets_peer_is_local() -> None:
     assert peer_of(scope(peer=None)) == LOCAL
     assert peer_of({"client": ("", 0)}) == LOCAL

@@ -31,7 +31,10 @@ LAZY: dict[str, tuple[str, str]] = {
     "redact": ("turngate.cli.redact:redact", "Make a fixture of a capture that says nothing that was said."),
     "replay": ("turngate.cli.replay:replay", "Reassemble recorded deltas, without a network."),
     "status": ("turngate.cli.operate:status", "Show a running gate at a glance."),
-    "key": ("turngate.cli.key:key", "Make, list and revoke the keys that agents send in place of a provider's."),
+    "key": (
+        "turngate.cli.key:key",
+        "Make, list and revoke the keys that agents send in place of a provider's.",
+    ),
     "token": ("turngate.cli.token:token", "Make, list and revoke the tokens of those who watch and stop."),
     "turns": ("turngate.cli.operate:turns", "List turns under way and over, or show one."),
     "validate": ("turngate.cli.validate:validate", "Judge recorded streams, without a network."),
@@ -161,10 +164,10 @@ def announce(config: Config) -> None:
             f"  {base}/{upstream.name}/  ->  {where}  (preset {upstream.preset}, {upstream.policy.mode})",
             err=True,
         )
-    for line in announce_operator(config):
-        click.echo(line, err=True)
     if default.is_demo:
         click.echo(TRY_IT.format(base=base), err=True)
+    for line in announce_operator(config):
+        click.echo(line, err=True)
 
 
 def announce_operator(config: Config) -> Iterable[str]:
@@ -174,14 +177,15 @@ def announce_operator(config: Config) -> Iterable[str]:
 
     operator = config.operator
     if operator.is_off:
-        yield "  no operator's listener: nobody can stop a turn but by ending the process"
+        yield "no operator's listener: nobody can stop a turn but by ending the process"
         return
-    scheme = (
-        "" if operator.socket_path is not None else "http://" if operator.tls_cert is None else "https://"
-    )
     file = first_token_path(sqlite_path(config.ledger.url))
     token = f"token in {file}" if file.exists() else "`turngate token create NAME` makes a token"
-    yield f"  operators: {scheme}{operator.listen}, {token}"
+    if operator.socket_path is not None:
+        yield f"operators: {operator.listen}, {token}"
+        return
+    scheme = "http" if operator.tls_cert is None else "https"
+    yield f"console: {scheme}://{operator.listen}/console/, {token}"
 
 
 TRY_IT = """

@@ -14,6 +14,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from turngate.config import OperatorConfig
+from turngate.errors import ConfigError
 from turngate.operator.problem import ProblemError
 from turngate.operator.tokens import Role, Token, TokenStore
 from turngate.proxy.app import host_of
@@ -91,16 +92,33 @@ class Doorkeeper:
         peer = peer_of(scope)
         presented = [value for name, value in scope["headers"] if name == b"authorization"]
         token = self._token(presented[0]) if len(presented) == 1 else None
-        if token is not None:
-            return Caller(token.name, token.id, token.role, peer)
+        if token is None:
+            raise self._refusal(peer)
+        return Caller(token.name, token.id, token.role, peer)
+
+    def admit_secret(self, secret: str, peer: str) -> Token:
+        """The token that somebody typed in; failures count as those of requests do."""
+        token = self._store.find(secret, time.time())
+        if token is None:
+            raise self._refusal(peer)
+        return token
+
+    def still_admits(self, token: Token) -> bool:
+        """Whether a token that was admitted would be admitted again. A file that cannot be read has none."""
+        try:
+            return token.lives(time.time()) and token in self._store.tokens()
+        except ConfigError:
+            return False
+
+    def _refusal(self, peer: str) -> ProblemError:
         wait_s = self._limiter.fail(peer)
         if wait_s:
-            raise ProblemError(
+            return ProblemError(
                 "too_many_failures",
                 "Too many requests without a valid token. One with a valid token is still answered.",
                 headers=[(b"retry-after", b"%d" % max(1, round(wait_s)))],
             )
-        raise ProblemError(
+        return ProblemError(
             "unauthenticated",
             "Send a live token as `Authorization: Bearer TOKEN`; `turngate token create NAME` makes one.",
             headers=[(b"www-authenticate", b'Bearer realm="turngate operator"')],

@@ -16,6 +16,7 @@ from typing import Final
 import uvicorn
 
 from turngate.config import OperatorConfig
+from turngate.console.site import ASGIApp, Console, with_console
 from turngate.errors import ConfigError
 from turngate.ledger.location import sqlite_path
 from turngate.operator.api import MAX_BODY, OperatorApi
@@ -61,13 +62,14 @@ async def open_plane(gate: Gate) -> AsyncIterator[Plane | None]:
             return
         store = TokenStore(token_store_path(ledger))
         first_token(store, first_token_path(ledger))
-        app = OperatorApi(control, Doorkeeper(config, store))
+        doorkeeper = Doorkeeper(config, store)
+        app = with_console(OperatorApi(control, doorkeeper), Console(control, doorkeeper))
         async with _serving(config, app) as address:
             yield Plane(control, store, address)
 
 
 @contextlib.asynccontextmanager
-async def _serving(config: OperatorConfig, app: OperatorApi) -> AsyncIterator[str]:
+async def _serving(config: OperatorConfig, app: ASGIApp) -> AsyncIterator[str]:
     path = config.socket_path
     listeners: list[socket.socket] | None = None
     if path is None:
@@ -92,7 +94,7 @@ async def _serving(config: OperatorConfig, app: OperatorApi) -> AsyncIterator[st
             path.unlink(missing_ok=True)
 
 
-def _settings(config: OperatorConfig, app: OperatorApi, path: Path | None) -> uvicorn.Config:
+def _settings(config: OperatorConfig, app: ASGIApp, path: Path | None) -> uvicorn.Config:
     return uvicorn.Config(
         app,
         uds=None if path is None else str(path),

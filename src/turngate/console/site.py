@@ -1,0 +1,419 @@
+"""The console's application, beside the interface in the same listener.
+
+Each request goes the same way: host, session, role, and for a post its origin and form token; then the interface's own handler,
+its row in the audit, and a page. What an open page asks for by itself, over and over, has no row: opening the page had one.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+import time
+import traceback
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any, Final
+
+import msgspec
+import structlog
+
+from turngate.console import acts
+from turngate.console.assets import ASSETS
+from turngate.console.forms import (
+    BASE,
+    SESSION,
+    VISITOR,
+    Seal,
+    check_origin,
+    converted,
+    cookie,
+    header,
+    is_encrypted,
+    read_fields,
+    read_form,
+    set_cookie,
+)
+from turngate.console.rendering import render
+from turngate.console.sessions import Session, Sessions
+from turngate.console.timeline import timeline
+from turngate.core.verdict import Outcome, Reason
+from turngate.errors import LedgerError
+from turngate.ledger.audit import AuditNote
+from turngate.ledger.latch import LatchKind
+from turngate.operator.auth import Caller, Doorkeeper, peer_of, require
+from turngate.operator.control import Control
+from turngate.operator.handlers import Ask, Handlers
+from turngate.operator.messages import LatchQuery, NewLatch, NoQuery, TurnQuery
+from turngate.operator.problem import ProblemError
+from turngate.operator.tokens import Role
+from turngate.proxy.app import ClientGoneError, Receive, Scope, Send
+from turngate.proxy.front import front_of
+from turngate.proxy.reply import Headers
+
+POLICY: Final = (
+    b"default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; form-action 'self'; "
+    b"frame-ancestors 'none'; base-uri 'none'"
+)
+ALWAYS: Final[Headers] = [
+    (b"content-security-policy", POLICY),
+    (b"x-content-type-options", b"nosniff"),
+    # Not `no-referrer`: under it a browser says `Origin: null` with a form of this very site (Fetch, section 3.2).
+    (b"referrer-policy", b"same-origin"),
+    (b"cross-origin-opener-policy", b"same-origin"),
+    (b"cross-origin-resource-policy", b"same-origin"),
+]
+NO_STORE: Final = (b"cache-control", b"no-store")
+KEEP: Final = (b"cache-control", b"private, max-age=86400, immutable")
+HTML: Final = "text/html; charset=utf-8"
+PATH_LIMIT: Final = 256
+
+ASGIApp = Callable[[Scope, Receive, Send], Awaitable[None]]
+
+_log = structlog.get_logger("turngate")
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Page:
+    """One path. `name` is the method's; `open` needs no session, and `recorded` pages have their row in the audit."""
+
+    method: str
+    pattern: str
+    name: str
+    role: Role = Role.VIEWER
+    open: bool = False
+    recorded: bool = True
+
+
+PAGES: Final = (
+    Page("GET", "", "turns"),
+    Page("GET", "turns/(?P<turn_id>[^/]{1,64})", "turn"),
+    Page("GET", "latches", "latches"),
+    Page("GET", "status", "status"),
+    Page("GET", "live/turns", "live_turns", recorded=False),
+    Page("GET", "live/turns/(?P<turn_id>[^/]{1,64})", "live_turn", recorded=False),
+    Page("POST", "review", "review", Role.OPERATOR),
+    Page("POST", "confirm", "confirm", Role.OPERATOR),
+    Page("GET", "login", "show_login", open=True, recorded=False),
+    Page("POST", "login", "login", open=True),
+    Page("POST", "logout", "logout"),
+    Page("GET", "static/(?P<name>[a-z.]+)", "static", open=True, recorded=False),
+)
+
+
+@dataclasses.dataclass(slots=True)
+class Reply:
+    """What is answered."""
+
+    body: bytes = b""
+    status: int = 200
+    media_type: str = HTML
+    headers: Headers = dataclasses.field(default_factory=lambda: [NO_STORE])
+
+
+@dataclasses.dataclass(slots=True)
+class Visit:
+    """One request, as far as it is understood."""
+
+    scope: Scope
+    names: dict[str, str] = dataclasses.field(default_factory=dict)
+    fields: dict[str, str] = dataclasses.field(default_factory=dict)
+    """Of the query, or of the form that was posted."""
+    secret: str | None = None
+    session: Session | None = None
+    ask: Ask | None = None
+
+    def asking(self, **about: Any) -> Ask:
+        """The same request to another of the interface's handlers."""
+        assert self.ask is not None
+        return dataclasses.replace(self.ask, **about)
+
+
+class Console:
+    """The ASGI application below `/console/`."""
+
+    def __init__(self, control: Control, doorkeeper: Doorkeeper) -> None:
+        self._control = control
+        self._doorkeeper = doorkeeper
+        self._handlers = Handlers(control)
+        self._sessions = Sessions(doorkeeper.still_admits)
+        self._seal = Seal()
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one request."""
+        visit = Visit(scope)
+        try:
+            reply = await self._serve(visit, receive)
+        except ClientGoneError:
+            front_of(scope).abort()
+            return
+        except ProblemError as problem:
+            reply = self._refuse(visit, problem)
+        except LedgerError as error:
+            _log.error("ledger_unavailable", operation="console", error=str(error))
+            message = "The ledger does not answer. While it does not, no tool call is released. Try again."
+            reply = self._refuse(visit, ProblemError("ledger_unavailable", message))
+        except Exception as error:  # noqa: BLE001 -- its text may quote what was asked
+            frames = traceback.extract_tb(error.__traceback__)
+            where = [f"{Path(frame.filename).name}:{frame.lineno}" for frame in frames[-8:]]
+            _log.error("console_failed", error=type(error).__name__, where=where)
+            reply = self._refuse(
+                visit, ProblemError("internal", "turngate failed while it handled this request.")
+            )
+        await _send(send, reply)
+
+    async def _serve(self, visit: Visit, receive: Receive) -> Reply:
+        scope = visit.scope
+        self._doorkeeper.check_host(scope)
+        self._recognise(visit)
+        page = _find(visit)
+        if visit.ask is not None:
+            visit.ask.names = visit.names
+            require(visit.ask.caller, page.role)
+        elif not page.open:
+            return _to_login(scope)
+        if page.method == "POST":
+            check_origin(scope)
+            visit.fields = await read_form(scope, receive)
+            name = VISITOR if page.open else SESSION
+            self._seal.check(cookie(scope, name), visit.fields.pop("csrf", ""))
+        elif page.name != "static":
+            visit.fields = read_fields(scope["query_string"])
+        reply: Reply = await getattr(self, page.name)(visit)
+        if page.recorded and visit.ask is not None and not visit.ask.recorded:
+            self._audit(visit.ask.note(reply.status))
+        return reply
+
+    def _recognise(self, visit: Visit) -> None:
+        scope = visit.scope
+        visit.secret = cookie(scope, SESSION)
+        visit.session = self._sessions.find(visit.secret)
+        if visit.session is not None:
+            token = visit.session.token
+            caller = Caller(token.name, token.id, token.role, peer_of(scope))
+            visit.ask = Ask(caller, scope["method"], scope["path"][:PATH_LIMIT], {}, NoQuery())
+
+    # Pages.
+
+    async def turns(self, visit: Visit) -> Reply:
+        """Turns under way, and those that are over."""
+        query = _turn_query(visit)
+        live = await self._live(visit, query)
+        past = await self._handlers.list_turns(visit.asking(query=msgspec.structs.replace(query, live=False)))
+        return self._page(
+            visit,
+            "turns.html",
+            live=live.turns,
+            past=past,
+            fields=visit.fields,
+            first={name: value for name, value in visit.fields.items() if name != "before"},
+            outcomes=list(Outcome),
+            reasons=list(Reason),
+        )
+
+    async def live_turns(self, visit: Visit) -> Reply:
+        """The part of that page that moves."""
+        page = await self._live(visit, _turn_query(visit))
+        return Reply(render("live_turns.html", live=page.turns))
+
+    async def turn(self, visit: Visit) -> Reply:
+        """One turn."""
+        return self._page(visit, "turn.html", **await self._one_turn(visit))
+
+    async def live_turn(self, visit: Visit) -> Reply:
+        """The part of that page that moves; it stops asking once the turn is over."""
+        return Reply(render("live_turn.html", **await self._one_turn(visit)))
+
+    async def latches(self, visit: Visit) -> Reply:
+        """Latches, and the form for a new one."""
+        prefilled = {
+            name: visit.fields.pop(name, "")
+            for name in ("kind", "subject", "tenant", "upstream", "model", "route")
+        }
+        query = converted(visit.fields, LatchQuery)
+        page = await self._handlers.list_latches(visit.asking(query=query))
+        return self._page(visit, "latches.html", page=page, kinds=list(LatchKind), new=prefilled)
+
+    async def status(self, visit: Visit) -> Reply:
+        """The gate at a glance."""
+        return self._page(
+            visit, "status.html", told=await self._handlers.get_status(visit.asking()), now=time.time()
+        )
+
+    async def review(self, visit: Visit) -> Reply:
+        """The first click: show what the second one will do."""
+        assert visit.session is not None
+        reviewed = acts.review(visit.fields)
+        ahead = acts.preview(self._control, reviewed.body) if isinstance(reviewed.body, NewLatch) else None
+        ticket = visit.session.keep(reviewed)
+        return self._page(visit, "review.html", reviewed=reviewed, ahead=ahead, ticket=ticket)
+
+    async def confirm(self, visit: Visit) -> Reply:
+        """The second click: do it."""
+        assert visit.session is not None
+        assert visit.ask is not None
+        ticket = visit.fields.get("ticket", "")
+        reviewed = visit.session.pending.get(ticket)
+        if reviewed is None:
+            raise ProblemError("not_found", "Nothing waits to be confirmed here. Start again.")
+        reviewed.ask(visit.ask, ticket)
+        await getattr(self._handlers, reviewed.act.operation)(visit.ask)
+        return _redirect("latches" if reviewed.act.named != "turn_id" else f"turns/{reviewed.name}")
+
+    # Coming and going.
+
+    async def show_login(self, visit: Visit) -> Reply:
+        """The form for a token."""
+        if self._sessions.find(cookie(visit.scope, SESSION)) is not None:
+            return _redirect("")
+        return self._login_form(visit)
+
+    async def login(self, visit: Visit) -> Reply:
+        """Open a session for a token; a wrong one counts as it does at the interface."""
+        scope = visit.scope
+        peer = peer_of(scope)
+        try:
+            token = self._doorkeeper.admit_secret(visit.fields.get("token", "").strip(), peer)
+        except ProblemError as problem:
+            self._note_refused(visit, problem)
+            return self._login_form(visit, problem)
+        caller = Caller(token.name, token.id, token.role, peer)
+        visit.ask = Ask(caller, scope["method"], scope["path"], {}, NoQuery())
+        secure = is_encrypted(scope)
+        reply = _redirect("")
+        reply.headers += [
+            set_cookie(SESSION, self._sessions.open(token), secure=secure),
+            set_cookie(VISITOR, "", secure=secure),
+        ]
+        return reply
+
+    async def logout(self, visit: Visit) -> Reply:
+        """End the session, here and in the browser."""
+        assert visit.secret is not None
+        self._sessions.close(visit.secret)
+        reply = _redirect("login")
+        reply.headers.append(set_cookie(SESSION, "", secure=is_encrypted(visit.scope)))
+        return reply
+
+    async def static(self, visit: Visit) -> Reply:
+        """A file of the console's own."""
+        asset = ASSETS.get(visit.names["name"])
+        if asset is None:
+            raise ProblemError("not_found", "There is no such file.")
+        return Reply(asset.content, media_type=asset.media_type, headers=[KEEP])
+
+    def _login_form(self, visit: Visit, problem: ProblemError | None = None) -> Reply:
+        fresh = self._seal.fresh()
+        wait = [each for each in problem.headers if each[0] == b"retry-after"] if problem is not None else []
+        return Reply(
+            render("login.html", csrf=self._seal.of(fresh), me=None, problem=problem),
+            status=200 if problem is None else problem.status,
+            headers=[NO_STORE, *wait, set_cookie(VISITOR, fresh, secure=is_encrypted(visit.scope))],
+        )
+
+    # Parts of pages.
+
+    async def _live(self, visit: Visit, query: TurnQuery) -> Any:
+        return await self._handlers.list_turns(
+            visit.asking(query=msgspec.structs.replace(query, live=True, before=None))
+        )
+
+    async def _one_turn(self, visit: Visit) -> dict[str, Any]:
+        turn = await self._handlers.get_turn(visit.asking())
+        return {"turn": turn, "timeline": timeline(turn), "may_act": self._may_act(visit)}
+
+    def _may_act(self, visit: Visit) -> bool:
+        return visit.ask is not None and visit.ask.caller.role.allows(Role.OPERATOR)
+
+    def _page(self, visit: Visit, template: str, *, status: int = 200, **context: Any) -> Reply:
+        me = visit.ask.caller if visit.ask is not None else None
+        csrf = self._seal.of(visit.secret) if me is not None and visit.secret is not None else ""
+        standing = len(self._control.gate.judging.ledger.latches) if me is not None else 0
+        common = {"me": me, "csrf": csrf, "standing": standing, "may_act": self._may_act(visit)}
+        return Reply(render(template, **{**common, **context}), status=status)
+
+    def _refuse(self, visit: Visit, problem: ProblemError) -> Reply:
+        self._note_refused(visit, problem)
+        reply = self._page(visit, "problem.html", status=problem.status, problem=problem)
+        reply.headers = [NO_STORE, *problem.headers]
+        return reply
+
+    def _note_refused(self, visit: Visit, problem: ProblemError) -> None:
+        if visit.ask is not None:
+            self._audit(visit.ask.note(problem.status, code=problem.code))
+        elif problem.code != "too_many_failures":
+            scope = visit.scope
+            self._audit(
+                AuditNote(
+                    at=time.time(),
+                    actor="",
+                    peer=peer_of(scope),
+                    method=scope["method"],
+                    path=scope["path"][:PATH_LIMIT],
+                    status=problem.status,
+                    code=problem.code,
+                )
+            )
+
+    def _audit(self, note: AuditNote) -> None:
+        self._control.gate.judging.ledger.audit(note)
+
+
+def with_console(interface: ASGIApp, console: Console) -> ASGIApp:
+    """Both in one listener. A browser that names no page is shown the console; everything else is the interface's."""
+
+    async def serve(scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "http" and scope["path"].startswith(BASE):
+            await console(scope, receive, send)
+        elif scope["type"] == "http" and _is_browser(scope) and scope["path"] in ("/", BASE.rstrip("/")):
+            await _send(send, _redirect(""))
+        else:
+            await interface(scope, receive, send)
+
+    return serve
+
+
+def _is_browser(scope: Scope) -> bool:
+    wants_page = "text/html" in (header(scope, b"accept") or "")
+    return wants_page and scope["method"] == "GET" and header(scope, b"authorization") is None
+
+
+def _find(visit: Visit) -> Page:
+    path = visit.scope["path"].removeprefix(BASE)
+    allowed = []
+    for page in PAGES:
+        if match := re.fullmatch(page.pattern, path):
+            if page.method == visit.scope["method"]:
+                visit.names = match.groupdict()
+                return page
+            allowed.append(page.method)
+    if allowed:
+        allow = (b"allow", ", ".join(sorted(allowed)).encode())
+        raise ProblemError("method_not_allowed", "This page takes another method.", headers=[allow])
+    raise ProblemError("not_found", "There is no such page.")
+
+
+def _turn_query(visit: Visit) -> TurnQuery:
+    query: TurnQuery = converted(visit.fields, TurnQuery)
+    return query
+
+
+def _to_login(scope: Scope) -> Reply:
+    """Nobody is known: a page goes by a redirect, a fragment takes its page along by htmx's own."""
+    if header(scope, b"hx-request") is not None:
+        return Reply(status=401, headers=[NO_STORE, (b"hx-redirect", f"{BASE}login".encode())])
+    return _redirect("login")
+
+
+def _redirect(where: str) -> Reply:
+    return Reply(status=303, headers=[NO_STORE, (b"location", (BASE + where).encode())])
+
+
+async def _send(send: Send, reply: Reply) -> None:
+    headers = [
+        (b"content-type", reply.media_type.encode()),
+        (b"content-length", b"%d" % len(reply.body)),
+        *ALWAYS,
+        *reply.headers,
+    ]
+    await send({"type": "http.response.start", "status": reply.status, "headers": headers})
+    await send({"type": "http.response.body", "body": reply.body})
