@@ -171,7 +171,7 @@ def test_every_answer_is_one_that_the_document_names(fuzzed: Fuzzed, request: An
     check(told, operation)
     if who == "nobody":
         assert told.status in (401, 429)
-    if who == "viewer" and method == "POST":
+    if who == "viewer" and method == "POST" and "%2F" not in target:  # an id with a slash makes another path
         assert told.status == 403
 
 
