@@ -380,13 +380,15 @@ def test_no_silence_stands_for_the_end_of_the_stream() -> None:
 # What the client is told.
 
 
-def test_a_block_in_sse_is_an_error_for_readers_of_both_kinds() -> None:
-    first, second, rest = judged(sse(response(TEXT), CALL)).told.split(b"\n\n")
+def test_a_block_in_sse_is_an_error_and_a_whole_answer_for_whoever_overlooks_it() -> None:
+    told, rest = judged(sse(response(TEXT), CALL)).told.split(b"\n\n")
     assert rest == b""
-    error = json.loads(first.removeprefix(b"data: "))
-    assert json.loads(second) == error
-    assert (error["error"]["code"], error["error"]["status"]) == (403, "PERMISSION_DENIED")
-    assert error["error"]["turngate"]["reason"] == "truncated_by_transport"
+    block = json.loads(told.removeprefix(b"data: "))
+    assert (block["error"]["code"], block["error"]["status"]) == (403, "PERMISSION_DENIED")
+    assert block["error"]["turngate"]["reason"] == "truncated_by_transport"
+    (candidate,) = block["candidates"]
+    assert candidate["content"]["parts"] == [{"text": block["error"]["message"]}]
+    assert (candidate["index"], candidate["finishReason"]) == (0, "OTHER")
 
 
 @pytest.mark.parametrize("before", [[], [response(TEXT)], [response(TEXT), response(TEXT)]])

@@ -381,34 +381,3 @@ def test_the_bytes_of_a_release_are_those_of_the_provider(asker: Asker) -> None:
         assert answer.body == raw
 
     asker.stage.run(main())
-
-
-def chunk_sizes(raw: bytes) -> list[int]:
-    """The sizes of the chunks of a body, as they are on the line."""
-    sizes = []
-    while raw:
-        size, _, rest = raw.partition(b"\r\n")
-        sizes.append(int(size, 16))
-        raw = rest[sizes[-1] + 2 :]
-    return sizes
-
-
-def test_the_bare_error_is_a_write_of_its_own(asker: Asker) -> None:
-    """@google/genai before 3 looks for it in each read by itself (Gemini CLI, measured)."""
-
-    async def main() -> None:
-        body = b'{"tools":[{"functionDeclarations":[{"name":"send_mail"}]}]}'
-        path = "/strict-error/v1beta/models/m:streamGenerateContent?alt=sse"
-        head = (
-            f"POST {path} HTTP/1.1\r\nHost: gate\r\nConnection: close\r\nContent-Length: {len(body)}\r\n\r\n"
-        )
-        asker.stage.provider.parts = stream(sse(SAID), sse(response(MAIL)))
-        async with asker.stage.world.connect() as client:
-            client.writer.write(head.encode() + body)
-            await client.head()
-            raw = await client.reader.read()
-        said, coded, bare, last = chunk_sizes(raw)
-        assert (said, last) == (len(sse(SAID)), 0)
-        assert coded - bare == len("data: ")
-
-    asker.stage.run(main())

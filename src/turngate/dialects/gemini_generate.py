@@ -214,20 +214,26 @@ class GenerateDecoder:
         return b"\n" if self._in_array else blank_or_comment(self._policy.keepalive_form)
 
     def block_event(self, notice: BlockNotice) -> bytes:
-        """An `error` object: the official SDKs raise. Older ones look for it without the `data:` only."""
+        """An `error` object: the official SDKs raise. In a stream of events it comes with a text and an end.
+
+        Older SDKs look for an error without the `data:`, in a read that holds nothing else. Reads merge, and what then remains
+        makes Gemini CLI ask again, as a missing end does. It takes the text and `OTHER` as an answer, and shows it (all measured).
+        """
         error = _error(403, "PERMISSION_DENIED", notice.message, notice.details)
-        return self._element(error) if self._in_array else sse(error) + encode(error) + b"\n\n"
+        return self._element(error) if self._in_array else sse(error | self._ending(notice, "OTHER"))
 
     def block_notice(self, notice: BlockNotice) -> bytes:
         """A text and `STOP` for every candidate."""
-        content = {"role": "model", "parts": [{"text": notice.message}]}
-        ending = {
-            "candidates": [
-                {"index": index, "content": content, "finishReason": STOP}
-                for index in sorted(self._candidates or {0})
-            ]
-        }
+        ending = self._ending(notice, STOP)
         return self._element(ending) if self._in_array else sse(ending)
+
+    def _ending(self, notice: BlockNotice, reason: str) -> dict[str, object]:
+        """The message as text, and a reason to end, for every candidate."""
+        content = {"role": "model", "parts": [{"text": notice.message}]}
+        indexes = sorted(self._candidates or {0})
+        return {
+            "candidates": [{"index": index, "content": content, "finishReason": reason} for index in indexes]
+        }
 
     def _element(self, value: object) -> bytes:
         """The last element of an array, and its end."""

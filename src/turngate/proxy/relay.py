@@ -8,7 +8,6 @@ ends the request, and the bytes that its session holds die with it.
 from __future__ import annotations
 
 import asyncio
-import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, fields, replace
 from typing import Any
@@ -53,10 +52,6 @@ STOP_GRACE_S = 1.0
 
 LATCH_GRACE_S = 0.15
 """The same where an operator stops it: every turn is over within a quarter of a second, whoever reads."""
-
-
-# An ending goes out block by block: older clients look for an error in each read by itself (@google/genai, measured).
-_BLOCKS = re.compile(rb".+?(?:\n\n|\Z)", re.DOTALL)
 
 
 @dataclass(frozen=True, slots=True)
@@ -492,11 +487,7 @@ class TurnRelay:
             reply.cut()
         elif reply.started:
             # Of an array that has not begun, the envelope is all: what its provider sends for an error.
-            ending = action.body if self._as_json and not reply.bytes_out else action.stream
-            *first, last = _BLOCKS.findall(ending) or [b""]
-            for block in first:
-                await reply.write(block)
-            await reply.end(last)
+            await reply.end(action.body if self._as_json and not reply.bytes_out else action.stream)
         else:
             headers = [(b"content-type", b"application/json"), *self._told()]
             await reply.whole(400, headers, action.body)
