@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: run test lint bench demo agents corpus conformance soak lock clean
+.PHONY: run test lint bench demo agents corpus parity conformance console soak lock clean
 
 run: $(VENV)/run.stamp  ## Start the gate on 127.0.0.1:8484 with the bundled replay provider.
 	$(BIN)/turngate serve --default-upstream demo
@@ -28,8 +28,14 @@ agents: $(VENV)/test.stamp  ## Real coding agents with and without the gate.
 corpus: $(VENV)/test.stamp  ## The recorded corpus through the real proxy, as a table by provider and reason.
 	$(BIN)/python -m tests.corpus.table
 
+parity: $(VENV)/test.stamp  ## Broken turns by dialect, streamed or not, direct or replayed, as the table of docs/dialects.md.
+	$(BIN)/python -m tests.fixtures.parity
+
 conformance: $(VENV)/test.stamp  ## What the pinned SDKs and LiteLLM's proxy do with the fixtures, as the tables of docs/sdk-reactions.md.
 	$(BIN)/python -m tests.conformance.measure
+
+console: $(VENV)/test.stamp  ## The console in a real Chromium; what it shows is kept as pictures in var/console.
+	TURNGATE_CHROMIUM=1 $(BIN)/pytest tests/console
 
 soak: $(VENV)/test.stamp  ## The long forms of the fuzz, crash and memory tests.
 	TURNGATE_SOAK=1 $(BIN)/pytest -n 2 --dist loadfile tests/soak tests/ledger tests/core tests/corpus
