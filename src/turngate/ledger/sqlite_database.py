@@ -50,6 +50,13 @@ PROJECTIONS: Final = {
     "claimed": ("project_claimed",),
 }
 """Entry kind -> the statements that bring the views up to date from its payload."""
+CHECK_RELEASE: Final = (
+    "SELECT (SELECT outcome FROM turns WHERE turn_id = :payload ->> 'turn_id'), stop.id, stop.kind, "  # noqa: S608 -- our own
+    f"EXISTS ({STATEMENTS['find_delivery'].rstrip(';')}) "
+    f"FROM (SELECT 1) LEFT JOIN ({STATEMENTS['find_stop'].rstrip(';')}) AS stop"
+)
+"""All that can stand against a release, in one statement: the turn's own end, a stop, an earlier delivery. Each further statement
+would give the interpreter away and wait to get it back."""
 OPERATOR_KINDS: Final = frozenset({"audited", "latched", "lifted"})
 """Kinds that are about no turn: what an operator asked for. They go through the one queue that releases go through, so
 each release is ordered before or after each latch."""
@@ -138,11 +145,11 @@ class SQLiteDatabase:
             return self._append(write.kind, write.payload)
         if write.kind == "claimed":
             return self._claim(write)
+        if write.kind == "released":
+            return self._release(write)
         state = self.connection.execute(STATEMENTS["read_turn_state"], {"turn_id": write.turn_id}).fetchone()
         outcome, delivery = state or (None, None)
         match write.kind:
-            case "released" if outcome is None:
-                return self._release(write)
             case "withdrawn" if outcome is None or (outcome, delivery) == (
                 Outcome.RELEASED,
                 Delivery.PENDING,
@@ -159,18 +166,13 @@ class SQLiteDatabase:
 
     def _release(self, write: Write) -> int | Refusal:
         """Check every stop and write the release, in the one transaction that makes the two inseparable."""
-        found = self.connection.execute(
-            STATEMENTS["find_stop"], {"payload": write.payload.decode()}
-        ).fetchone()
-        if found is not None:
-            latch, kind = found
-            return Refusal(Reason.STOPPED_BY_OPERATOR, CODES[LatchKind(kind)], latch)
-        earlier = self.connection.execute(
-            STATEMENTS["find_delivery"], {"payload": write.payload.decode()}
-        ).fetchone()
-        if earlier is not None:
+        asked = {"payload": write.payload.decode()}
+        outcome, latch, kind, delivered = next(self.connection.execute(CHECK_RELEASE, asked))
+        if outcome is not None:
             return _ALREADY_ENDED
-        return self._append("decided", write.payload)
+        if latch is not None:
+            return Refusal(Reason.STOPPED_BY_OPERATOR, CODES[LatchKind(kind)], latch)
+        return _ALREADY_ENDED if delivered else self._append("decided", write.payload)
 
     def _claim(self, write: Write) -> int | Refusal:
         """Grant a call to one claimant: released, not stopped since, and not claimed."""
