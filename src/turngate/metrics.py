@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
+from functools import cache
 from typing import Final
 
 from prometheus_client import CollectorRegistry, Counter, Histogram, generate_latest
@@ -102,18 +103,24 @@ class Metrics:
             registry=registry,
         )
         registry.register(_StateCollector(state))
+        # Our own words and the configured names: few, and dear to look up.
+        self._turn_child = cache(self._turns.labels)
+        self._finding_child = cache(self._findings.labels)
+        self._held_child = cache(self._held.labels)
+        self._first_upstream_child = cache(self._first_upstream.labels)
+        self._first_delivered_child = cache(self._first_delivered.labels)
 
     def turn_over(self, turn: TurnFigures) -> None:
         """Count one turn."""
-        self._turns.labels(turn.upstream, turn.dialect, turn.mode, turn.outcome, turn.reason).inc()
+        self._turn_child(turn.upstream, turn.dialect, turn.mode, turn.outcome, turn.reason).inc()
         for code in turn.codes:
-            self._findings.labels(code).inc()
+            self._finding_child(code).inc()
         if turn.held_s is not None:
-            self._held.labels(turn.outcome).observe(turn.held_s)
+            self._held_child(turn.outcome).observe(turn.held_s)
         if turn.first_upstream_s is not None:
-            self._first_upstream.labels(turn.upstream).observe(turn.first_upstream_s)
+            self._first_upstream_child(turn.upstream).observe(turn.first_upstream_s)
         if turn.first_delivered_s is not None:
-            self._first_delivered.labels(turn.upstream).observe(turn.first_delivered_s)
+            self._first_delivered_child(turn.upstream).observe(turn.first_delivered_s)
 
     def committed(self, seconds: float) -> None:
         """Note how long a transaction of the ledger took."""
