@@ -20,6 +20,8 @@ from pathlib import Path
 from typing import ClassVar
 
 from tests.agents.wire import Chat, Messages, Wire
+from tests.agents.wire_gemini import Gemini
+from tests.agents.wire_responses import Responses
 
 TASK = "list files"
 TERMINAL_CODES = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]|\x1b\][^\x07]*\x07|\r")
@@ -181,7 +183,52 @@ class OpenCode(Agent):
         return ["run", "-m", "gate/gpt-x", TASK], variables
 
 
-BY_NAME: Mapping[str, type[Agent]] = {kind.name: kind for kind in (ClaudeCode, QwenCode, OpenCode)}
+class Codex(Agent):
+    """OpenAI Responses, with the provider's settings of its own, so that its limits and retries are the usual ones."""
+
+    name, title = "codex", "Codex CLI"
+    package, release, binary = "@openai/codex", "0.171.0", "codex"
+    wire = Responses()
+
+    def prepare(self, home: Path, base: str) -> tuple[Sequence[str], Mapping[str, str]]:
+        settings = home / ".codex"
+        settings.mkdir()
+        (settings / "config.toml").write_text(
+            'model = "gpt-x"\nmodel_provider = "gate"\ncheck_for_update_on_startup = false\n\n[analytics]\nenabled = false\n\n'
+            f'[model_providers.gate]\nname = "gate"\nbase_url = "{base}/v1"\nwire_api = "responses"\nenv_key = "GATE_KEY"\n'
+        )
+        arguments = ["exec", "--skip-git-repo-check", "--dangerously-bypass-approvals-and-sandbox", TASK]
+        return arguments, {"CODEX_HOME": str(settings), "GATE_KEY": "x"}
+
+
+class GeminiCli(Agent):
+    """Gemini generateContent, streamed."""
+
+    name, title = "gemini", "Gemini CLI"
+    package, release, binary = "@google/gemini-cli", "0.61.0", "gemini"
+    wire = Gemini()
+
+    def prepare(self, home: Path, base: str) -> tuple[Sequence[str], Mapping[str, str]]:
+        settings = home / ".gemini"
+        settings.mkdir()
+        quiet = {
+            "security": {"auth": {"selectedType": "gemini-api-key"}},
+            "general": {"disableAutoUpdate": True, "enableAutoUpdate": False},
+            "privacy": {"usageStatisticsEnabled": False},
+            "telemetry": {"enabled": False},
+        }
+        (settings / "settings.json").write_text(json.dumps(quiet))
+        variables = {
+            "GEMINI_API_KEY": "x",
+            "GOOGLE_GEMINI_BASE_URL": base,
+            "GEMINI_CLI_TRUST_WORKSPACE": "true",
+        }
+        return ["-y", "-m", "gemini-2.5-pro", "-p", TASK], variables
+
+
+BY_NAME: Mapping[str, type[Agent]] = {
+    kind.name: kind for kind in (ClaudeCode, QwenCode, OpenCode, Codex, GeminiCli)
+}
 
 
 def agent_named(spec: str) -> Agent:

@@ -6,23 +6,27 @@ The shell command appends one line to a file, so what an agent executed is count
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from tests.agents.wire import Tool, Wire
 
 LINE = "ran"
-HOLD_S = 60.0
-"""How long a slow provider pauses inside a call's arguments: well over common idle limits and the gate's keep-alive interval."""
 
 
 @dataclass(frozen=True, slots=True)
 class Sent:
-    """What the provider puts on the wire: bytes, perhaps a pause and more, and how the connection ends."""
+    """What the provider puts on the wire: bytes, perhaps a hold and more, and how the connection ends."""
 
     first: bytes
     rest: bytes = b""
-    pause_s: float = 0.0
     reset: bool = False
+
+    def assembled(self, wire: Wire) -> Sent:
+        """The same, once the format has completed the whole of it; the pause stays between the same two blocks."""
+        blocks = wire.assembled(self.first + self.rest).split(b"\n\n")
+        first = b"".join(each + b"\n\n" for each in blocks[: self.first.count(b"\n\n")])
+        rest = b"".join(each + b"\n\n" for each in blocks[self.first.count(b"\n\n") : -1])
+        return replace(self, first=first, rest=rest)
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +49,7 @@ class Order:
     @property
     def doubled_arguments(self) -> str:
         """Arguments that give the command twice, so that two readers may run two different things."""
-        return '{"command":"true",' + self.arguments[1:]
+        return f'{{"{self.tool.key}":"true",' + self.arguments[1:]
 
 
 Build = Callable[[Wire, Order], Sent]
@@ -59,8 +63,13 @@ class Case:
     summary: str
     build: Build
     proved: bool = False
-    routine: bool = True
-    """Whether it runs when nothing was chosen."""
+    late: bool = False
+    """Whether the fault comes after the turn's reason."""
+
+    def exists(self, wire: Wire) -> bool:
+        """Whether the format has such a turn: where the fault cannot be written, what comes out is the valid turn."""
+        order = Order(Tool("sh", {}), "echo")
+        return self.proved or self.build(wire, order) != valid(wire, order)
 
 
 def up_to_call(wire: Wire, order: Order, arguments: str | None = None) -> bytes:
@@ -80,7 +89,7 @@ def valid(wire: Wire, order: Order) -> Sent:
 def slow(wire: Wire, order: Order) -> Sent:
     turn = up_to_call(wire, order)
     half = turn.index(b"\n\n", turn.index(b"echo ")) + 2
-    return Sent(turn[:half], turn[half:] + complete(wire, wire.calls), pause_s=HOLD_S)
+    return Sent(turn[:half], turn[half:] + complete(wire, wire.calls))
 
 
 def no_terminal(wire: Wire, order: Order) -> Sent:
@@ -133,15 +142,15 @@ ALL: tuple[Case, ...] = (
     Case("valid", "a valid turn", valid, proved=True),
     Case("no-terminal", "the call is complete, the stream ends cleanly without the turn's end", no_terminal),
     Case("reset", "the call is complete, then the connection is reset", reset),
-    Case("limit", "the turn ends by a token limit (`length`, `max_tokens`)", limit),
+    Case("limit", "the turn ends by a token limit (`length`, `max_tokens`, `incomplete`)", limit),
     Case("refused", "the turn ends refused (`content_filter`, `refusal`)", refused),
     Case("text-ending", "the turn ends as one of text (`stop`, `end_turn`)", text_ending),
     Case("cut-arguments", "the arguments lack their end, the turn ends as complete", cut_arguments),
-    Case("doubled-key", "the arguments hold `command` twice", doubled_key),
-    Case("ended-twice", "the call (Messages) or the turn (chat) is ended twice", ended_twice),
+    Case("doubled-key", "the arguments hold the command's key twice", doubled_key),
+    Case("ended-twice", "the call (Messages, Responses) or the turn (chat) is ended twice", ended_twice),
     Case("error-after-call", "the provider's own error follows the call", error_after_call),
     Case("one-id-twice", "two calls share one id", one_id_twice),
-    Case("call-after-reason", "a call follows the turn's reason", call_after_reason),
-    Case("slow", "a valid turn that pauses 60 s inside the arguments", slow, proved=True, routine=False),
+    Case("call-after-reason", "a call follows the turn's reason", call_after_reason, late=True),
+    Case("slow", "a valid turn that pauses at the call", slow, proved=True),
 )
 BY_NAME: Mapping[str, Case] = {case.name: case for case in ALL}

@@ -58,19 +58,25 @@ class Play:
     case: Case
     proof: Path
     log: Log
+    hold_s: float = 0.0
+    """How long a turn that pauses does."""
 
     def answer(self, request: dict[str, Any]) -> Sent:
         """What a request gets."""
         tool = self.wire.shell(request)
         if tool is None:
             self.log.note("side")
-            return Sent(self.wire.text_turn("ok"))
+            return self._text("ok")
         if self.wire.has_result(request):
             self.log.note("result")
-            return Sent(self.wire.text_turn("All done."))
+            return self._text("All done.")
         if self.log.note("turn") > 1:
-            return Sent(self.wire.text_turn("Asked again."))
-        return self.case.build(self.wire, Order(tool, f"echo {LINE} >> {self.proof}"))
+            return self._text("Asked again.")
+        order = Order(tool, f"echo {LINE} >> {self.proof}")
+        return self.case.build(self.wire, order).assembled(self.wire)
+
+    def _text(self, text: str) -> Sent:
+        return Sent(self.wire.text_turn(text)).assembled(self.wire)
 
 
 class Handler(BaseHTTPRequestHandler):
@@ -81,12 +87,13 @@ class Handler(BaseHTTPRequestHandler):
 
     def do_POST(self) -> None:
         request = json.loads(self._body())
-        if not self.path.partition("?")[0].endswith(self.play.wire.path):
+        path, wire = self.path.partition("?")[0], self.play.wire
+        if not path.endswith(wire.path):
             self.play.log.note("other")
             self._json(200, b'{"input_tokens":5}')
-        elif not request.get("stream"):
+        elif not wire.streamed(path, request):
             self.play.log.note("side")
-            self._json(200, self.play.wire.whole("ok"))
+            self._json(200, wire.whole("ok"))
         else:
             self._stream(self.play.answer(request))
 
@@ -124,8 +131,9 @@ class Handler(BaseHTTPRequestHandler):
         self.end_headers()
         try:
             self._chunks(sent.first)
-            time.sleep(sent.pause_s)
-            self._chunks(sent.rest)
+            if sent.rest:
+                time.sleep(self.play.hold_s)
+                self._chunks(sent.rest)
             if sent.reset:
                 time.sleep(RESET_AFTER_S)
             else:

@@ -10,8 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.agents.accept import BLOCKED, Result, breaches, main, told
-from tests.agents.agents import Agent, agent_named
+from tests.agents import cases
+from tests.agents.accept import BLOCKED, Result, breaches, main, run_all, told
+from tests.agents.agents import TASK, Agent, agent_named
 from tests.agents.report import markdown
 from tests.agents.wire import Chat
 
@@ -19,9 +20,15 @@ MESSAGE = f"API Error: {BLOCKED}: it was cut (missing_terminal)."
 
 
 def result(
-    case: str, side: str = "with", *, executed: int = 0, asked: int = 1, said: str = MESSAGE
+    case: str,
+    side: str = "with",
+    *,
+    agent: str = "qwen",
+    executed: int = 0,
+    asked: int = 1,
+    said: str = MESSAGE,
 ) -> Result:
-    return Result("qwen", "1.0", case, side, executed, asked, {"turn": asked}, 0, 1.0, said)
+    return Result(agent, "1.0", case, side, executed, asked, {"turn": asked}, 0, 1.0, said)
 
 
 @pytest.mark.parametrize(
@@ -34,6 +41,10 @@ def result(
         (result("reset"), result("reset", asked=2)),
         (result("reset"), result("reset", said="fetch failed")),
         (result("error-after-call"), result("error-after-call", asked=2)),
+        (
+            result("call-after-reason", agent="codex", said="Let me look."),
+            result("call-after-reason", said="Let me look."),
+        ),
         (result("reset", "without", executed=1, asked=3), result("valid", "without", executed=0)),
     ],
 )
@@ -59,10 +70,15 @@ def test_the_table_shows_both_sides_and_marks_retries_and_repeats() -> None:
     ]
 
 
+def test_a_fault_that_a_format_cannot_carry_is_not_run() -> None:
+    turns = [cases.BY_NAME["text-ending"], cases.BY_NAME["ended-twice"]]
+    assert list(run_all([agent_named("gemini@1.0")], turns, ["with"], Path("none"), 0.0)) == []
+
+
 def test_an_unknown_agent_is_named_with_those_that_exist(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit):
         main(["--agents", "clippy"])
-    assert "'clippy' is none of claude, qwen, opencode" in capsys.readouterr().err
+    assert "'clippy' is none of claude, qwen, opencode, codex, gemini" in capsys.readouterr().err
 
 
 class StandIn(Agent):
@@ -113,6 +129,17 @@ def test_an_agent_that_never_ends_is_ended_with_its_children(tmp_path: Path) -> 
     while runs(int(ended.said)) and time.monotonic() < deadline:
         time.sleep(0.01)  # the signal is sent; the kernel takes its time
     assert not runs(int(ended.said))
+
+
+@pytest.mark.parametrize("name", ["codex", "gemini"])
+def test_an_agent_is_pointed_at_the_base_url_and_keeps_its_settings_in_its_home(
+    tmp_path: Path, name: str
+) -> None:
+    arguments, variables = agent_named(name).prepare(tmp_path, "http://gate/agents")
+    written = [file.read_text() for file in tmp_path.rglob("*") if file.is_file()]
+    assert any("http://gate/agents" in text for text in [*written, *variables.values()])
+    assert written
+    assert TASK in arguments
 
 
 def runs(pid: int) -> bool:

@@ -69,6 +69,13 @@ def test_side_requests_are_counted_apart(client: Client) -> None:
     assert client.counts == {"side": 2, "other": 1}
 
 
+@pytest.mark.parametrize("client", ["slow"], indirect=True)
+def test_a_turn_that_pauses_is_whole_when_it_has_paused(client: Client) -> None:
+    received = client.post(STREAMED)
+    assert received.count(b'"tool_calls"') > 2
+    assert received.endswith(client.play.wire.end())
+
+
 @pytest.mark.parametrize("client", ["no-terminal"], indirect=True)
 def test_a_clean_end_is_one(client: Client) -> None:
     assert client.post(STREAMED).endswith(b"\n\n")

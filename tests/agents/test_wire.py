@@ -8,6 +8,8 @@ from typing import Any
 import pytest
 
 from tests.agents.wire import Chat, Messages, Tool, Wire
+from tests.agents.wire_gemini import Gemini
+from tests.agents.wire_responses import Responses
 
 SCHEMA: dict[str, Any] = {
     "type": "object",
@@ -68,9 +70,9 @@ def test_a_request_that_brings_a_result_is_told_from_one_that_asks(
     assert wire.has_result({"messages": [question, result]})
 
 
-@pytest.mark.parametrize("wire", [Chat(), Messages()], ids=["chat", "messages"])
+@pytest.mark.parametrize("wire", [Chat(), Messages(), Responses(), Gemini()])
 def test_a_text_turn_says_the_text_and_ends(wire: Wire) -> None:
-    turn = wire.text_turn("All done.")
+    turn = wire.assembled(wire.text_turn("All done."))
     assert b"All done." in turn
     assert b"Let me look." not in turn
     assert turn.endswith(wire.end())

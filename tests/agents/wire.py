@@ -1,4 +1,4 @@
-"""One turn in two wire formats: a line of text, then shell calls, as a real provider streams them.
+"""One turn in a wire format, and two formats: a line of text, then shell calls, as a real provider streams them.
 
 A format gives the pieces (opening, call, ending); `tests.agents.cases` puts them together, rightly or wrongly. Each piece is the
 exact bytes of whole SSE blocks.
@@ -23,17 +23,22 @@ class Tool:
     name: str
     schema: Mapping[str, Any]
 
+    @property
+    def key(self) -> str:
+        """The argument that is the command."""
+        return "cmd" if "cmd" in self.schema.get("properties", {}) else "command"
+
     def arguments(self, command: str) -> str:
         """Arguments that the declared schema accepts, the command first."""
         properties = self.schema.get("properties", {})
         wanted = [*self.schema.get("required", ()), *({"description"} & properties.keys())]
-        filled = {name: FILLERS[properties[name]["type"]] for name in wanted if name != "command"}
-        return json.dumps({"command": command, **filled}, separators=(",", ":"))
+        filled = {name: FILLERS[properties[name]["type"].lower()] for name in wanted if name != self.key}
+        return json.dumps({self.key: command, **filled}, separators=(",", ":"))
 
 
 FILLERS: Mapping[str, Any] = {"string": "Append one line", "boolean": False, "integer": 1000, "number": 1000}
 """A value for any further argument that a shell tool requires."""
-SHELLS = ("Bash", "bash", "run_shell_command", "shell")
+SHELLS = ("Bash", "bash", "run_shell_command", "exec_command", "shell_command", "shell")
 """What the agents call their shell."""
 
 
@@ -45,7 +50,7 @@ def in_pieces(text: str) -> list[str]:
 class Wire(ABC):
     """The pieces of a turn in one wire format."""
 
-    path: str
+    path: str | tuple[str, ...]
     """What the request's path ends with."""
     calls: str
     """The ending that says: run the calls."""
@@ -55,6 +60,8 @@ class Wire(ABC):
     """The ending that says: the provider withheld the rest."""
     stopped: str
     """The ending that says: the turn was text, nothing is to be run."""
+    reason_ends: bool = False
+    """Whether a reader has the whole turn with its reason, and leaves: what is sent after that reaches nobody."""
 
     @abstractmethod
     def opening(self) -> bytes:
@@ -92,6 +99,14 @@ class Wire(ABC):
     def has_result(self, request: Mapping[str, Any]) -> bool:
         """Whether the request brings a tool's result."""
 
+    def streamed(self, path: str, request: Mapping[str, Any]) -> bool:  # noqa: ARG002 -- some formats say it there
+        """Whether the request asks for a stream."""
+        return bool(request.get("stream"))
+
+    def assembled(self, turn: bytes) -> bytes:
+        """The turn of these pieces, with whatever a piece cannot know of the others."""
+        return turn
+
     def text_turn(self, text: str) -> bytes:
         """A complete turn of text."""
         return self.opening().replace(TEXT.encode(), text.encode()) + self.ending(self.stopped) + self.end()
@@ -122,23 +137,23 @@ class Chat(Wire):
         return b"data: [DONE]\n\n"
 
     def error(self, message: str) -> bytes:
-        return _block({"error": {"message": message, "type": "server_error", "code": 502, "param": None}})
+        return block({"error": {"message": message, "type": "server_error", "code": 502, "param": None}})
 
     def whole(self, text: str) -> bytes:
         choice = {"index": 0, "message": {"role": "assistant", "content": text}, "finish_reason": "stop"}
         usage = {"prompt_tokens": 1, "completion_tokens": 1, "total_tokens": 2}
-        return _json({**self._head("chat.completion"), "choices": [choice], "usage": usage})
+        return as_json({**self._head("chat.completion"), "choices": [choice], "usage": usage})
 
     def shell(self, request: Mapping[str, Any]) -> Tool | None:
         declared = [tool["function"] for tool in request.get("tools", ()) if "function" in tool]
-        return _shell({each["name"]: each.get("parameters", {}) for each in declared})
+        return shell_among({each["name"]: each.get("parameters", {}) for each in declared})
 
     def has_result(self, request: Mapping[str, Any]) -> bool:
         return any(message["role"] == "tool" for message in request["messages"])
 
     def _chunk(self, delta: Mapping[str, Any], reason: str | None = None) -> bytes:
         choice = {"index": 0, "delta": delta, "finish_reason": reason}
-        return _block({**self._head("chat.completion.chunk"), "choices": [choice]})
+        return block({**self._head("chat.completion.chunk"), "choices": [choice]})
 
     def _head(self, kind: str) -> dict[str, Any]:
         return {"id": "chatcmpl-1", "object": kind, "created": CREATED, "model": "gpt-x"}
@@ -153,42 +168,42 @@ class Messages(Wire):
     def opening(self) -> bytes:
         usage = {"input_tokens": 5, "output_tokens": 1}
         return (
-            _event("message_start", message={**self._message(), "usage": usage})
-            + _event("content_block_start", index=0, content_block={"type": "text", "text": ""})
-            + _event("content_block_delta", index=0, delta={"type": "text_delta", "text": TEXT})
-            + _event("content_block_stop", index=0)
+            event("message_start", message={**self._message(), "usage": usage})
+            + event("content_block_start", index=0, content_block={"type": "text", "text": ""})
+            + event("content_block_delta", index=0, delta={"type": "text_delta", "text": TEXT})
+            + event("content_block_stop", index=0)
         )
 
     def call(self, tool: Tool, arguments: str, *, index: int = 0, call_id: str = "call_a") -> bytes:
         block = {"type": "tool_use", "id": f"toolu_{call_id}", "name": tool.name, "input": {}}
         deltas = [{"type": "input_json_delta", "partial_json": piece} for piece in in_pieces(arguments)]
         return (
-            _event("content_block_start", index=index + 1, content_block=block)
-            + b"".join(_event("content_block_delta", index=index + 1, delta=delta) for delta in deltas)
-            + _event("content_block_stop", index=index + 1)
+            event("content_block_start", index=index + 1, content_block=block)
+            + b"".join(event("content_block_delta", index=index + 1, delta=delta) for delta in deltas)
+            + event("content_block_stop", index=index + 1)
         )
 
     def ended_again(self) -> bytes:
-        return _event("content_block_stop", index=1)
+        return event("content_block_stop", index=1)
 
     def ending(self, reason: str) -> bytes:
-        return _event(
+        return event(
             "message_delta", delta={"stop_reason": reason, "stop_sequence": None}, usage={"output_tokens": 9}
         )
 
     def end(self) -> bytes:
-        return _event("message_stop")
+        return event("message_stop")
 
     def error(self, message: str) -> bytes:
-        return _event("error", error={"type": "api_error", "message": message})
+        return event("error", error={"type": "api_error", "message": message})
 
     def whole(self, text: str) -> bytes:
         content = [{"type": "text", "text": text}]
         usage = {"input_tokens": 1, "output_tokens": 1}
-        return _json({**self._message(), "content": content, "stop_reason": "end_turn", "usage": usage})
+        return as_json({**self._message(), "content": content, "stop_reason": "end_turn", "usage": usage})
 
     def shell(self, request: Mapping[str, Any]) -> Tool | None:
-        return _shell({tool["name"]: tool.get("input_schema", {}) for tool in request.get("tools", ())})
+        return shell_among({tool["name"]: tool.get("input_schema", {}) for tool in request.get("tools", ())})
 
     def has_result(self, request: Mapping[str, Any]) -> bool:
         contents = [message["content"] for message in request["messages"]]
@@ -207,18 +222,27 @@ class Messages(Wire):
         }
 
 
-def _shell(declared: Mapping[str, Mapping[str, Any]]) -> Tool | None:
+def shell_among(declared: Mapping[str, Mapping[str, Any]]) -> Tool | None:
+    """The shell among the declared tools, which are schemas by name."""
     name = next((name for name in SHELLS if name in declared), None)
     return None if name is None else Tool(name, declared[name])
 
 
-def _json(value: Mapping[str, Any]) -> bytes:
+def as_json(value: Any) -> bytes:
+    """JSON text."""
     return json.dumps(value).encode()
 
 
-def _block(value: Mapping[str, Any]) -> bytes:
-    return b"data: " + _json(value) + b"\n\n"
+def block(value: Mapping[str, Any]) -> bytes:
+    """An SSE block."""
+    return b"data: " + as_json(value) + b"\n\n"
 
 
-def _event(kind: str, **fields: Any) -> bytes:
-    return f"event: {kind}\n".encode() + _block({"type": kind, **fields})
+def event(kind: str, **fields: Any) -> bytes:
+    """An event that says its type twice: as its name and inside."""
+    return named_event({"type": kind, **fields})
+
+
+def named_event(value: Mapping[str, Any]) -> bytes:
+    """The same, of what it holds."""
+    return f"event: {value['type']}\n".encode() + block(value)
