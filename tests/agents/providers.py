@@ -27,6 +27,8 @@ FRAME_GAP_S = 0.005
 """Between SSE blocks, so that they arrive in reads of their own."""
 RESET_AFTER_S = 0.5
 """Between the last block and a reset: a broken connection is noticed late, and an eager agent acts on what it has."""
+QUIET_S = 30.0
+"""How long a hold is silent: a blank line then shows that the connection lives, for whoever gives up on a silent provider."""
 NO_LINGER = struct.pack("ii", 1, 0)
 """SO_LINGER with no time left: closing sends a reset."""
 
@@ -132,7 +134,7 @@ class Handler(BaseHTTPRequestHandler):
         try:
             self._chunks(sent.first)
             if sent.rest:
-                time.sleep(self.play.hold_s)
+                self._hold()
                 self._chunks(sent.rest)
             if sent.reset:
                 time.sleep(RESET_AFTER_S)
@@ -146,12 +148,21 @@ class Handler(BaseHTTPRequestHandler):
             self.connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, NO_LINGER)
             self.connection.close()
 
+    def _hold(self) -> None:
+        quiet, rest = divmod(self.play.hold_s, QUIET_S)
+        for _ in range(int(quiet)):
+            time.sleep(QUIET_S)
+            self._chunk(b"\n")
+        time.sleep(rest)
+
     def _chunks(self, data: bytes) -> None:
         for block in data.split(b"\n\n"):
             if block:
-                piece = block + b"\n\n"
-                self.wfile.write(b"%x\r\n%s\r\n" % (len(piece), piece))
+                self._chunk(block + b"\n\n")
                 time.sleep(FRAME_GAP_S)
+
+    def _chunk(self, piece: bytes) -> None:
+        self.wfile.write(b"%x\r\n%s\r\n" % (len(piece), piece))
 
 
 class Server(ThreadingHTTPServer):

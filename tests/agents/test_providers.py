@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from tests.agents import cases
+from tests.agents import cases, providers
 from tests.agents.providers import Log, Play, provider
 from tests.agents.test_wire import CHAT_REQUEST
 from tests.agents.wire import Chat
@@ -69,11 +69,15 @@ def test_side_requests_are_counted_apart(client: Client) -> None:
     assert client.counts == {"side": 2, "other": 1}
 
 
-@pytest.mark.parametrize("client", ["slow"], indirect=True)
-def test_a_turn_that_pauses_is_whole_when_it_has_paused(client: Client) -> None:
-    received = client.post(STREAMED)
-    assert received.count(b'"tool_calls"') > 2
-    assert received.endswith(client.play.wire.end())
+def test_a_hold_sends_blank_lines_between_two_blocks_of_the_turn(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(providers, "QUIET_S", 1 / 128)
+    play = Play(Chat(), cases.BY_NAME["slow"], tmp_path / "proof", Log(), hold_s=4 / 128)
+    with provider(play) as port:
+        received = Client(port, play).post(STREAMED)
+    assert received.count(b"\n\n\n\n\n\n") == 1
+    assert received.endswith(Chat().end())
 
 
 @pytest.mark.parametrize("client", ["no-terminal"], indirect=True)
