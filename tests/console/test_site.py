@@ -499,3 +499,21 @@ def test_a_turn_that_waits_for_a_person_is_approved_or_denied_in_two_clicks(run:
                     assert (await client.answer()).has_call() is has_call
 
     run(main())
+
+
+def test_a_ledger_that_cannot_be_read_is_said_on_the_page(run: Run, tmp_path: Path) -> None:
+    async def main() -> None:
+        async with operated(tmp_path, NOTHING) as stage:
+            ann = await logged_in(stage)
+            form = (await ann.get(f"{BASE}latches")).form("review", act="latch")
+            shown = await ann.send(form, kind="stop_all", reason="drill")
+            away = stage.world.ledger.rename(tmp_path / "away.db")
+            for seen in (await ann.get(), await ann.send(shown.form("confirm"))):
+                assert seen.status == 503
+                assert "The ledger does not answer" in seen.text
+            assert "cannot be read" in (await ann.get(f"{BASE}status")).text
+            away.rename(stage.world.ledger)
+            assert (await ann.send(shown.form("confirm"))).status == 303
+            assert len((await stage.operator.get("/latches?standing=true"))["latches"]) == 1
+
+    run(main())
