@@ -26,9 +26,10 @@ from tests.proxy.gated import (
     turn_request,
 )
 from tests.transport.peer import Peer
+from turngate.ledger import sqlite_database
 from turngate.ledger.latch import LatchBoard
 from turngate.ledger.reader import LedgerReader
-from turngate.ledger.sqlite_database import STATEMENTS
+from turngate.ledger.sqlite_database import CHECK_RELEASE, STATEMENTS
 from turngate.proxy.relay import TurnRelay
 
 SOAK = os.environ.get("TURNGATE_SOAK") == "1"
@@ -143,17 +144,25 @@ def test_nothing_is_released_after_the_latch_that_covers_it_was_acknowledged(
     asyncio.run(main())
 
 
+def find_no_stop(patch: pytest.MonkeyPatch) -> None:
+    """Have the transaction of a release find no latch."""
+    find_stop = STATEMENTS["find_stop"].rstrip(";")
+    assert find_stop in CHECK_RELEASE
+    nothing = CHECK_RELEASE.replace(find_stop, "SELECT NULL AS id, NULL AS kind WHERE 0")
+    patch.setattr(sqlite_database, "CHECK_RELEASE", nothing)
+
+
 def blind(patch: pytest.MonkeyPatch) -> None:
     """A gate that records latches and looks at none."""
     patch.setattr(LatchBoard, "covering", lambda *_: None)
-    patch.setitem(STATEMENTS, "find_stop", "SELECT NULL, NULL WHERE :payload IS NULL;")
+    find_no_stop(patch)
     patch.setattr(TurnRelay, "stop", lambda *_: None)
 
 
 def without_the_check_of_a_decision(patch: pytest.MonkeyPatch) -> None:
     """A gate that cuts what is under way, and releases what shows its tool only later."""
     patch.setattr(LatchBoard, "covering", lambda *_: None)
-    patch.setitem(STATEMENTS, "find_stop", "SELECT NULL, NULL WHERE :payload IS NULL;")
+    find_no_stop(patch)
 
 
 @pytest.mark.parametrize("mutation", [blind, without_the_check_of_a_decision])
