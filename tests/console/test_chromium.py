@@ -5,11 +5,8 @@ What it sees is kept as pictures in `var/console`, to be looked at.
 
 from __future__ import annotations
 
-import os
 import shutil
 from pathlib import Path
-
-import pytest
 
 from tests.console.chromium import chromium
 from tests.console.test_site import HOLDING, STRANGE, strange_turn
@@ -18,10 +15,6 @@ from tests.proxy.gated import Run, answering, request, streamed
 
 COMMAND = shutil.which("chromium") or shutil.which("google-chrome") or ""
 PICTURES = Path(__file__).parents[2] / "var" / "console"
-
-pytestmark = pytest.mark.skipif(
-    "TURNGATE_CHROMIUM" not in os.environ, reason="needs a Chromium; `make console`"
-)
 
 
 def test_a_person_logs_in_watches_a_turn_stops_it_and_lifts_the_stop(run: Run, tmp_path: Path) -> None:
