@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 from turngate.dialects.ag_ui import AgUi
 from turngate.dialects.anthropic_messages import AnthropicMessages
 from turngate.dialects.base import Dialect
@@ -42,6 +44,7 @@ _ON_ANY_PATH = ("vercel", "ag")
 """Families between an application and its front end. Their paths are the application's own, so only the upstream tells."""
 
 
+@lru_cache(512)  # a gate serves few paths, and a path is short
 def dialect_for(method: str, path: str, family: str | None = None) -> Dialect | None:
     """The dialect that claims a request to this path.
 

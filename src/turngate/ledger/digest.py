@@ -31,11 +31,10 @@ class CallKey(NamedTuple):
 
 def keyed_digest(key: bytes, call_key: CallKey, arguments: bytes) -> str:
     """Digest argument text in hex. Each part is preceded by its length, so parts cannot run into each other."""
-    mac = hmac.new(key, digestmod=hashlib.sha256)
     slot = call_key.slot.encode("utf-8", "surrogatepass")
-    for part in (call_key.turn_id.encode(), b"%d" % call_key.choice, slot, arguments):
-        mac.update(len(part).to_bytes(8, "big") + part)
-    return mac.hexdigest()
+    parts = (call_key.turn_id.encode(), b"%d" % call_key.choice, slot, arguments)
+    told = b"".join(len(part).to_bytes(8, "big") + part for part in parts)
+    return hmac.digest(key, told, "sha256").hex()
 
 
 def key_id(key: bytes) -> str:

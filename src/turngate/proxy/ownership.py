@@ -43,11 +43,8 @@ class Stoppable(Protocol):
 
 def owner_of(headers: Iterable[tuple[bytes, bytes]]) -> bytes:
     """A digest of the credentials of a request; the same for all that bring none."""
-    digest = hashlib.sha256()
-    for name, value in sorted((name.lower(), value) for name, value in headers):
-        if name in CREDENTIALS:
-            digest.update(b"%d:%b%d:%b" % (len(name), name, len(value), value))
-    return digest.digest()
+    brought = sorted((name.lower(), value) for name, value in headers if name.lower() in CREDENTIALS)
+    return hashlib.sha256(b"".join(b"%d:%b%d:%b" % (len(n), n, len(v), v) for n, v in brought)).digest()
 
 
 def same_owner(one: bytes, other: bytes) -> bool:
