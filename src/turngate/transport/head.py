@@ -70,12 +70,13 @@ class Timeouts:
 
     `connect_s` spans DNS, TCP and TLS. `first_byte_s` runs from the last byte of the request to the end of the
     response head (interim responses do not extend it), and bounds each stall while the request is written.
-    `idle_s` is the longest silence inside a body.
+    `idle_s` is the longest silence inside a body: longer than the 600 s that the official SDKs wait, so that they, or the gate's own
+    `hold_timeout_s`, lose patience first.
     """
 
     connect_s: float = 10.0
     first_byte_s: float = 600.0
-    idle_s: float = 300.0
+    idle_s: float = 660.0
 
 
 @dataclass(frozen=True, slots=True)
