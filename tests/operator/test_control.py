@@ -535,9 +535,9 @@ def test_a_latch_stands_after_a_restart_before_the_first_request(run: Run, tmp_p
 def test_a_latch_lifts_itself_when_it_expires_also_while_the_gate_was_down(run: Run, tmp_path: Path) -> None:
     async def main() -> None:
         async with staged(tmp_path, answering(streamed(TOOL_TURN))) as stage:
-            latch = await stage.operator.latch("stop_all", expires_in_s=1)
-            longer = await stage.operator.latch("stop_tenant", tenant="t", expires_in_s=1)
-            assert latch["expires_at"] == pytest.approx(latch["created_at"] + 1)
+            latch = await stage.operator.latch("stop_all", expires_in_s=3)
+            longer = await stage.operator.latch("stop_tenant", tenant="t", expires_in_s=600)
+            assert latch["expires_at"] == pytest.approx(latch["created_at"] + 3)
             told(await stage.world.ask(), "gate_stopped")
             await stage.operator.lift(longer)
             while (await stage.world.ask()).status != 200:
