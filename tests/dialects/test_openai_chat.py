@@ -233,3 +233,14 @@ def test_a_chunk_that_names_itself_under_another_key_says_something_else_to_ever
     judged = judge("openai_chat", whole)
     assert (judged.outcome, judged.codes) == ("blocked", {"invalid_chunk"})
     assert judge("openai_chat", whole.replace(key.encode(), b"object")).outcome == "released"
+
+
+def test_a_call_of_a_choice_that_skips_those_before_it_blocks() -> None:
+    """One flipped bit of a recorded turn: openai-python's helper raises at a choice 1 that no choice 0 came before."""
+    entry = {"index": 0, "id": "c1", "function": {"name": "ls", "arguments": "{}"}}
+    for index, outcome in ((0, "released"), (1, "blocked")):
+        judged = judge("openai_chat", chunk({"tool_calls": [entry]}, "tool_calls", index=index) + DONE)
+        assert judged.outcome == outcome
+        assert judged.codes == (set() if outcome == "released" else {"invalid_choice"})
+    words = chunk({"content": "hi"}, "stop", index=1) + DONE
+    assert judge("openai_chat", words).passed == words

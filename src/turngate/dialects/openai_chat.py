@@ -301,6 +301,10 @@ class ChatDecoder:
             return [Defect(Code.INVALID_SLOT, "a choice without a valid index", path, may_carry_call=suspect)]
         events: list[Event] = [*_twins(path, choice), *_stray_calls(path, choice)]
         if index not in self._choices:
+            if self._streamed and index != len(self._choices):
+                # openai-python's helper keeps choices by position: it raises at one that skips those before it.
+                message = "choices that are not numbered in order from 0"
+                events.append(Defect(Code.INVALID_CHOICE, message, path, may_carry_call=False))
             self._choices.add(index)
             events.append(ChoiceOpened(index))
         delta, copy = choice.get("delta"), choice.get("message")
