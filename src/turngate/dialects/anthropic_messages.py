@@ -59,7 +59,6 @@ from turngate.dialects.base import (
     SSE_OR_BODY,
     blank_or_comment,
     blank_to_none,
-    case_twin,
     encode,
     frame_fault,
     listed,
@@ -67,6 +66,7 @@ from turngate.dialects.base import (
     may_hold,
     sse,
     text_or_none,
+    twins,
     wire_word,
 )
 
@@ -506,10 +506,7 @@ def _is_index(value: Any) -> bool:
 
 
 def _twins(path: str, value: Mapping[str, Any]) -> list[Event]:
-    twin = case_twin(value, _KNOWN)
-    if twin is None:
-        return []
-    return [Defect(Code.UNSUPPORTED_EVENT, f"a key that some clients read as {twin!r}", path)]
+    return twins(path, value, _KNOWN)
 
 
 def _fault(value: Mapping[str, Any]) -> str:

@@ -145,6 +145,14 @@ def case_twin(value: Mapping[str, Any], known: frozenset[str]) -> str | None:
     return None
 
 
+def twins(path: str, value: Mapping[str, Any], known: frozenset[str]) -> list[Event]:
+    """The finding that a known key in another spelling is."""
+    twin = case_twin(value, known)
+    if twin is None:
+        return []
+    return [Defect(Code.UNSUPPORTED_EVENT, f"a key that some clients read as {twin!r}", path)]
+
+
 def blank_to_none(value: Any) -> Any:
     """A null or blank id or name says nothing."""
     return None if isinstance(value, str) and not value.strip() else value

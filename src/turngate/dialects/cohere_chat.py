@@ -53,7 +53,6 @@ from turngate.dialects.base import (
     SSE_OR_BODY,
     blank_or_comment,
     blank_to_none,
-    case_twin,
     encode,
     frame_fault,
     function_tools,
@@ -66,6 +65,7 @@ from turngate.dialects.base import (
     read_event,
     sse,
     text_or_none,
+    twins,
     wire_word,
 )
 
@@ -396,7 +396,4 @@ def _call(key: tuple[int], path: str, call: Mapping[str, Any]) -> list[Event]:
 
 
 def _twins(path: str, value: Mapping[str, Any]) -> list[Event]:
-    twin = case_twin(value, _KNOWN)
-    if twin is None:
-        return []
-    return [Defect(Code.UNSUPPORTED_EVENT, f"a key that some clients read as {twin!r}", path)]
+    return twins(path, value, _KNOWN)

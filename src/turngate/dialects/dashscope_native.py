@@ -47,7 +47,6 @@ from turngate.dialects.base import (
     SSE_OR_BODY,
     blank_or_comment,
     blank_to_none,
-    case_twin,
     encode,
     frame_fault,
     function_tools,
@@ -58,6 +57,7 @@ from turngate.dialects.base import (
     names_calls,
     read_event,
     text_or_none,
+    twins,
     wire_word,
 )
 
@@ -324,7 +324,4 @@ def _without_calls(value: Mapping[str, Any]) -> Any:
 
 
 def _twins(path: str, value: Mapping[str, Any]) -> list[Event]:
-    twin = case_twin(value, _KNOWN)
-    if twin is None:
-        return []
-    return [Defect(Code.UNSUPPORTED_EVENT, f"a key that some clients read as {twin!r}", path)]
+    return twins(path, value, _KNOWN)

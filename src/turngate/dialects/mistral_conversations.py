@@ -55,7 +55,6 @@ from turngate.dialects.base import (
     SSE_OR_BODY,
     blank_or_comment,
     blank_to_none,
-    case_twin,
     encode,
     exact_text,
     frame_fault,
@@ -67,6 +66,7 @@ from turngate.dialects.base import (
     read_event,
     sse,
     text_or_none,
+    twins,
     wire_word,
 )
 
@@ -341,7 +341,4 @@ def _raw_arguments(data: bytes) -> list[bytes]:
 
 
 def _twins(path: str, value: Mapping[str, Any]) -> list[Event]:
-    twin = case_twin(value, _KNOWN)
-    if twin is None:
-        return []
-    return [Defect(Code.UNSUPPORTED_EVENT, f"a key that some clients read as {twin!r}", path)]
+    return twins(path, value, _KNOWN)

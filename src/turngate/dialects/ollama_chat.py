@@ -48,7 +48,6 @@ from turngate.core.verdict import BlockNotice
 from turngate.dialects.base import (
     KEEP_ALIVE,
     blank_to_none,
-    case_twin,
     encode,
     exact_text,
     frame_fault,
@@ -59,6 +58,7 @@ from turngate.dialects.base import (
     may_carry,
     read_event,
     text_or_none,
+    twins,
     wire_word,
 )
 
@@ -290,12 +290,7 @@ def _raw_arguments(data: bytes) -> list[bytes]:
 
 def _twins(path: str, value: Mapping[str, Any]) -> list[Event]:
     # Ollama's own client is written in Go, which reads keys in any case.
-    twin = case_twin(value, _KNOWN)
-    return (
-        []
-        if twin is None
-        else [Defect(Code.UNSUPPORTED_EVENT, f"a key that some clients read as {twin!r}", path)]
-    )
+    return twins(path, value, _KNOWN)
 
 
 def _strays(path: str, value: Mapping[str, Any], *places: str) -> list[Event]:

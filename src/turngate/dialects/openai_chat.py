@@ -52,7 +52,6 @@ from turngate.dialects.base import (
     SSE_OR_BODY,
     blank_or_comment,
     blank_to_none,
-    case_twin,
     encode,
     frame_fault,
     listed,
@@ -60,6 +59,7 @@ from turngate.dialects.base import (
     may_hold,
     sse,
     text_or_none,
+    twins,
     wire_word,
 )
 from turngate.dialects.openai_chat_json import CHUNK_FIELD, argument_piece, is_text, raw_arguments
@@ -487,10 +487,7 @@ def _is_index(value: Any) -> bool:
 
 
 def _twins(path: str, value: Any) -> list[Event]:
-    twin = case_twin(value, _KNOWN) if isinstance(value, dict) else None
-    if twin is None:
-        return []
-    return [Defect(Code.UNSUPPORTED_EVENT, f"a key that some clients read as {twin!r}", path)]
+    return twins(path, value, _KNOWN) if isinstance(value, dict) else []
 
 
 def _stray_calls(path: str, value: Mapping[str, Any], *places: str) -> list[Event]:

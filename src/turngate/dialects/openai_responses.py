@@ -51,13 +51,13 @@ from turngate.dialects.base import (
     KEEP_ALIVE,
     SSE_OR_BODY,
     blank_or_comment,
-    case_twin,
     encode,
     frame_fault,
     listed,
     may_carry,
     may_hold,
     text_or_none,
+    twins,
     wire_word,
 )
 from turngate.dialects.openai_responses_items import carries_no_call, unknown_parts
@@ -370,10 +370,7 @@ class ResponsesDecoder:
 
 
 def _twins(path: str, value: Mapping[str, Any]) -> list[Event]:
-    twin = case_twin(value, _KNOWN)
-    if twin is None:
-        return []
-    return [Defect(Code.UNSUPPORTED_EVENT, f"a key that some clients read as {twin!r}", path)]
+    return twins(path, value, _KNOWN)
 
 
 def _fault(value: Mapping[str, Any]) -> str:

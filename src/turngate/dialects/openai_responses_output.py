@@ -27,7 +27,7 @@ from turngate.core.event import (
 from turngate.core.finding import Code
 from turngate.core.policy import Quirk, TurnPolicy
 from turngate.core.toolset import Toolset
-from turngate.dialects.base import case_twin, is_index, listed, text_or_none, wire_word
+from turngate.dialects.base import is_index, listed, text_or_none, twins, wire_word
 from turngate.dialects.openai_responses_items import (
     CallItem,
     carries_no_call,
@@ -314,7 +314,4 @@ def _counterpart(position: int, copy: CallItem, streamed: Mapping[int, CallItem]
 
 
 def _twins(path: str, value: Mapping[str, Any]) -> list[Event]:
-    twin = case_twin(value, _KNOWN)
-    if twin is None:
-        return []
-    return [Defect(Code.UNSUPPORTED_EVENT, f"a key that some clients read as {twin!r}", path)]
+    return twins(path, value, _KNOWN)

@@ -12,13 +12,14 @@ import hmac
 from collections.abc import Iterable
 from typing import Final, Protocol
 
+from turngate.access.tenant import CREDENTIAL_FIELDS
 from turngate.core.finding import Code, Finding
 from turngate.core.verdict import Outcome, Reason
 from turngate.proxy.stop import Stop
 
 CONVERSATION: Final = b"x-turngate-conversation"
 
-CREDENTIALS: Final = frozenset({b"authorization", b"x-api-key", b"api-key", b"x-goog-api-key", b"cookie"})
+CREDENTIALS: Final = frozenset({*CREDENTIAL_FIELDS, b"cookie"})
 """The fields in which the official clients send who they are."""
 
 SUPERSEDED: Final = Stop(
