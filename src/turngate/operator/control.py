@@ -33,6 +33,9 @@ T = TypeVar("T")
 RETRY_S: Final = 5.0
 """How long the lift of an expired latch waits for a ledger that does not answer."""
 
+LOOK_AGAIN_S: Final = 60.0
+"""The longest sleep until an expiry: it is a time of day, and a clock can be set or slewed while nobody looks."""
+
 GATE: Final = "turngate"
 """Who lifts a latch that expires."""
 
@@ -152,19 +155,19 @@ class Control:
 
     def _expect_expiry(self, latch: Latch) -> None:
         if latch.expires_at is not None and latch.id not in self._expiring:
-            left = max(0.0, latch.expires_at - time.time())
-            self._expiring[latch.id] = asyncio.ensure_future(self._lift_after(latch.id, left))
+            self._expiring[latch.id] = asyncio.ensure_future(self._lift_at(latch.id, latch.expires_at))
 
-    async def _lift_after(self, latch_id: str, left: float) -> None:
+    async def _lift_at(self, latch_id: str, expires_at: float) -> None:
         while True:
-            await asyncio.sleep(left)
+            while (left := expires_at - time.time()) > 0:
+                await asyncio.sleep(min(left, LOOK_AGAIN_S))
             lift = Lift(id=latch_id, lifted_at=time.time(), lifted_by=GATE, lift_reason="expired")
             try:
                 async with self._changes:
                     if self.in_force(latch_id):
                         await self.lift(lift, None)
             except LedgerUnavailableError:
-                left = RETRY_S
+                await asyncio.sleep(RETRY_S)
             else:
                 return
 
