@@ -342,6 +342,7 @@ async def test_an_operators_request_is_kept_in_the_chain(path: Path) -> None:
             ("GET", "/turns", 200, None),
         ]
         assert [row.path for row in reader.list_audit(changes=True)] == ["/latches"]
+        assert [row.reason for row in rows] == [latch.reason, None]
         assert reader.find_keyed_request("ann", "k") == rows[0]
         assert reader.find_keyed_request("bob", "k") is None
         (found,) = reader.list_latches()

@@ -3,7 +3,7 @@ from __future__ import annotations
 import time
 import uuid
 
-from turngate.ledger.turn_id import new_turn_id
+from turngate.ledger.turn_id import first_turn_id, new_turn_id
 
 ALPHABET = "0123456789abcdefghjkmnpqrstvwxyz"
 
@@ -34,3 +34,10 @@ def test_ids_are_unique_and_their_text_order_is_their_time_order() -> None:
             pass
     assert len(set(ids)) == 2000
     assert ids == sorted(ids)
+
+
+def test_the_first_id_of_a_moment_sorts_between_those_of_before_and_those_since() -> None:
+    now = time.time()
+    assert first_turn_id(now - 0.002) < new_turn_id() < first_turn_id(time.time() + 0.002)
+    assert first_turn_id(0) < first_turn_id(now)
+    assert len(first_turn_id(now)) == 29

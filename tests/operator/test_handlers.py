@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from pathlib import Path
 from typing import Any
 
@@ -75,7 +76,10 @@ def test_turns_come_newest_first_in_pages_without_a_gap(run: Run, tmp_path: Path
                 assert len(await pages(stage.operator, f"/turns?limit=2&{query}", "turns")) == wanted, query
             one = await stage.operator.get(f"/turns/{ids[3]}")
             assert [finding["code"] for finding in one["findings"]]
-            assert one == found[3]
+            assert one == {**found[3], "claims": [], "delivered_at": None}
+            (sent,) = [turn for turn in found if turn["turn_id"] == ids[1]]
+            sent_at = (await stage.operator.get(f"/turns/{ids[1]}"))["delivered_at"]
+            assert (sent["delivery"], sent["decided_at"] <= sent_at <= time.time()) == ("sent", True)
 
     run(main())
 
@@ -97,7 +101,8 @@ def test_a_turn_can_be_seen_from_before_its_first_byte_to_its_end(run: Run, tmp_
                     (turn,) = (await ann.get("/turns?live=true"))["turns"]
                     if turn["phase"] == phase:
                         assert turn["live"]
-                        assert await ann.get(f"/turns/{turn['turn_id']}") == turn
+                        detail = await ann.get(f"/turns/{turn['turn_id']}")
+                        assert detail == {**turn, "claims": [], "delivered_at": None}
                         return turn
                     await asyncio.sleep(0.01)
 

@@ -64,14 +64,19 @@ def test_an_approved_turn_is_released_byte_for_byte_and_who_approved_is_on_recor
             turn_id = await waiting(stage)
             assert not asking.done()
             assert (await stage.operator.get(f"/turns/{turn_id}"))["policy"] == "confirm"
-            told = await stage.operator.ask("POST", f"/turns/{turn_id}/approve", WHY)
-            assert (told.status, told.body["policy"]) == (200, "approved")
+            answer = await stage.operator.ask("POST", f"/turns/{turn_id}/approve", WHY)
+            assert (answer.status, answer.body["policy"]) == (200, "approved")
+            assert answer.body["confirmation"]["reason"] == "drill"
             assert (await asking).body == TOOL_TURN
             turn = await stage.world.turn()
             assert (turn.outcome, turn.policy) == (Outcome.RELEASED, "approved")
             with LedgerReader(stage.world.ledger) as reader:
                 (row, *_) = reader.list_audit(changes=True)
-            assert (row.path, row.status) == (f"/turns/{turn_id}/approve", 200)
+            assert (row.path, row.status, row.reason) == (f"/turns/{turn_id}/approve", 200, "drill")
+            told = turn.confirmation
+            assert told is not None
+            assert (told.answer, told.actor, told.reason) == ("approved", row.actor, "drill")
+            assert turn.started_at <= told.asked_at <= (told.answered_at or 0) <= told.expires_at
 
     run(main())
 
@@ -116,6 +121,8 @@ def test_nobody_answers_and_it_expires(run: Run, tmp_path: Path) -> None:
             assert details["retry"] == "fresh_turn"
             turn = await stage.world.turn()
             assert turn.policy == "expired"
+            assert turn.confirmation is not None
+            assert (turn.confirmation.answer, turn.confirmation.actor) == ("expired", None)
             late = await stage.operator.ask("POST", f"/turns/{turn.turn_id}/approve", WHY)
             assert (late.status, late.code) == (409, "not_waiting")
 

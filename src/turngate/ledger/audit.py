@@ -45,6 +45,8 @@ class AuditRow(AuditNote):
     """A note as recorded; `seq` is its entry in the chain."""
 
     seq: int
+    reason: str | None = None
+    """Why somebody changed something, in their own words."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)

@@ -81,6 +81,21 @@ class TurnStart:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Confirmed:
+    """What the operators were asked about a turn, and what became of that."""
+
+    asked_at: float
+    expires_at: float
+    answer: str | None = None
+    """`approved`, `refused` or `expired`; None while it waits."""
+    answered_at: float | None = None
+    actor: str | None = None
+    """Who answered; nobody if it expired."""
+    reason: str | None = None
+    """In the operator's own words; no client sees them."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class TurnEntry(TurnStart):
     """A turn and its calls. `outcome` is None only while the turn is held."""
 
@@ -95,6 +110,8 @@ class TurnEntry(TurnStart):
     codes: tuple[Code, ...] = ()
     latch: str | None = None
     policy: str | None = None
+    confirmation: Confirmed | None = None
+    """None if no person was asked."""
     events: int = 0
     bytes_in: int = 0
     bytes_held: int = 0

@@ -8,7 +8,7 @@ from __future__ import annotations
 import dataclasses
 import hmac
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Final, Self
 
 import apsw
 import msgspec
@@ -23,6 +23,7 @@ from turngate.ledger.entry import Delivery, TurnEntry, turn_from
 from turngate.ledger.latch import Latch
 from turngate.ledger.location import key_path
 from turngate.ledger.sqlite_database import STATEMENTS, as_ledger_error
+from turngate.ledger.turn_id import first_turn_id
 from turngate.ledger.verify import VerifyReport, verify_ledger
 
 if TYPE_CHECKING:
@@ -79,6 +80,44 @@ class CallRow:
     delivery: str
     started_at: float
     decided_at: float | None
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class ClaimRow:
+    """A call that somebody was told to run."""
+
+    choice: int
+    slot: str
+    at: float
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Span:
+    """A stretch of time, cut into steps of `step_s` seconds; `since` and `until` are seconds since the epoch."""
+
+    since: float
+    until: float
+    step_s: float
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Decided:
+    """How many turns ended one way in one step."""
+
+    step: int
+    outcome: Outcome
+    reason: Reason
+    turns: int
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Waited:
+    """How long turns waited in one step: the 50th and the 99th percentile, by nearest rank."""
+
+    step: int
+    turns: int
+    p50: float
+    p99: float
 
 
 class LedgerReader:
@@ -168,6 +207,37 @@ class LedgerReader:
             row = self._connection.execute(STATEMENTS["get_turn"], {"turn_id": turn_id}).fetchone()
         return row and _turn(*row)
 
+    def get_delivery_time(self, turn_id: str) -> float | None:
+        """When it was known what became of a released turn's bytes."""
+        with self._errors():
+            row = self._connection.execute(STATEMENTS["get_delivery_time"], {"turn_id": turn_id}).fetchone()
+        return row and float(row[0])
+
+    def list_claims(self, turn_id: str) -> list[ClaimRow]:
+        """List the calls of a turn that somebody has claimed."""
+        with self._errors():
+            rows = self._connection.execute(STATEMENTS["list_claims"], {"turn_id": turn_id})
+            return [ClaimRow(choice=choice, slot=slot, at=at) for choice, slot, at in rows]
+
+    def count_decided(self, span: Span) -> list[Decided]:
+        """Count turns with calls by how they ended, step by step."""
+        with self._errors():
+            rows = self._connection.execute(STATEMENTS["count_decided"], _spanned(span))
+            return [
+                Decided(step=step, outcome=Outcome(outcome), reason=Reason(reason), turns=turns)
+                for step, outcome, reason, turns in rows
+            ]
+
+    def measure_waits(self, span: Span) -> dict[str, list[Waited]]:
+        """Measure, step by step, the wait for the provider's first event and that from the first call to the decision."""
+        found: dict[str, list[Waited]] = {"first_event": [], "held": []}
+        with self._errors():
+            for step, what, turns, p50, p99 in self._connection.execute(
+                STATEMENTS["measure_waits"], _spanned(span)
+            ):
+                found[what].append(Waited(step=step, turns=turns, p50=p50, p99=p99))
+        return found
+
     def matches(self, turn_id: str, choice: int, slot: str, value: bytes) -> bool:
         """Tell whether a call's argument text was exactly `value`; needs the key beside the ledger."""
         turn = self.get_turn(turn_id)
@@ -219,11 +289,22 @@ class LedgerReader:
 
 
 _AUDIT_COLUMNS = ("seq", *(field.name for field in dataclasses.fields(AuditRow) if field.name != "seq"))
+LONGEST_S: Final = 3600.0
+"""How long a turn may take and still be counted: the ids say when it began, so older ones need not be looked at."""
 _CALL_COLUMNS = tuple(field.name for field in dataclasses.fields(CallRow))
 
 
 def _narrowed(matching: TurnFilter | CallFilter) -> dict[str, str | None]:
     return {name: value and str(value) for name, value in dataclasses.asdict(matching).items()}
+
+
+def _spanned(span: Span) -> dict[str, object]:
+    return {
+        "since": span.since,
+        "until": span.until,
+        "step": span.step_s,
+        "first": first_turn_id(span.since - LONGEST_S),
+    }
 
 
 def _turn(payload: bytes, delivery: str) -> TurnEntry:

@@ -25,6 +25,11 @@ def new_turn_id() -> str:
     return PREFIX + _crockford(_uuid7(milliseconds, fraction, secrets.randbits(62)))
 
 
+def first_turn_id(since: float) -> str:
+    """The id that sorts before those of all turns that began then or later; `since` is in seconds since the epoch."""
+    return PREFIX + _crockford(_uuid7(max(0, int(since * 1000)), 0, 0))
+
+
 def _uuid7(milliseconds: int, fraction: int, random: int) -> int:
     version, variant = 0b0111, 0b10
     return (milliseconds << 80) | (version << 76) | (fraction << 64) | (variant << 62) | random

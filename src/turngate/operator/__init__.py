@@ -7,6 +7,7 @@ auth        from a request's header to a caller, and how often one may fail
 problem     the one shape of every error
 messages    what is asked and answered, as types; the OpenAPI document is made from them
 control     latches set and lifted, on whatever is under way and in the ledger
+figures     how turns ended and how long they waited, for charts
 operations  the table of what can be asked: routes and OpenAPI document are read from it
 openapi     the document
 api         the application

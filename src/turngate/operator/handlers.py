@@ -17,6 +17,7 @@ from turngate.ledger.reader import CallFilter, LedgerReader, TurnFilter
 from turngate.operator import messages
 from turngate.operator.auth import Caller
 from turngate.operator.control import Control
+from turngate.operator.figures import FiguresDesk
 from turngate.operator.messages import Phase
 from turngate.operator.openapi import document
 from turngate.operator.problem import ProblemError
@@ -67,6 +68,7 @@ class Handlers:
 
     def __init__(self, control: Control) -> None:
         self._control = control
+        self._figures = FiguresDesk(control)
 
     async def get_status(self, ask: Ask) -> messages.Status:
         """The gate at a glance; also when the ledger cannot be read."""
@@ -131,9 +133,19 @@ class Handlers:
         page = found[: query.limit]
         return messages.TurnPage(page, page[-1].turn_id if len(found) > query.limit else None)
 
-    async def get_turn(self, ask: Ask) -> messages.TurnView:
-        """One turn."""
-        return await self._turn(ask.names["turn_id"])
+    async def get_figures(self, ask: Ask) -> messages.Figures:
+        """How turns ended and how long they waited."""
+        query: messages.FiguresQuery = ask.query
+        return await self._figures.look(query.minutes)
+
+    async def get_turn(self, ask: Ask) -> messages.TurnDetail:
+        """One turn, and what came after its decision."""
+        view = await self._turn(ask.names["turn_id"])
+        delivered_at, claims = await self._control.read(
+            lambda reader: (reader.get_delivery_time(view.turn_id), reader.list_claims(view.turn_id))
+        )
+        known = {each.name: getattr(view, each.name) for each in dataclasses.fields(view)}
+        return messages.TurnDetail(**known, delivered_at=delivered_at, claims=tuple(claims))
 
     async def approve_turn(self, ask: Ask) -> messages.TurnView:
         """Let a turn go on that waits for confirmation."""
@@ -155,12 +167,16 @@ class Handlers:
             judging = self._control.gate.judging
             turn = judging.live.get(turn_id)
             asked = None if turn is None or turn.stopped is not None or turn.gone else turn.question
-            if not isinstance(asked, Confirmation) or not asked.give(answer):
+            if (
+                turn is None
+                or not isinstance(asked, Confirmation)
+                or not asked.give(answer, ask.caller.name, given.reason)
+            ):
                 raise ProblemError("not_waiting", "The turn does not wait for confirmation.")
             note = dataclasses.asdict(ask.note(200, keyed=True))
             judging.ledger.audit(ReasonedNote(**note, reason=given.reason))
             ask.recorded = True
-            return dataclasses.replace(view, policy=answer.value, phase=Phase.DECIDING)
+            return dataclasses.replace(view_of_live(turn), policy=answer.value, phase=Phase.DECIDING)
 
     async def list_calls(self, ask: Ask) -> messages.CallPage:
         """Recorded calls."""

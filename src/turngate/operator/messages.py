@@ -16,11 +16,12 @@ from turngate.core.verdict import Outcome, Reason
 from turngate.ledger.audit import AuditRow
 from turngate.ledger.entry import TurnEntry
 from turngate.ledger.latch import Latch, LatchKind
-from turngate.ledger.reader import CallRow
+from turngate.ledger.reader import CallRow, ClaimRow, Decided, Waited
 from turngate.operator.tokens import Role
 
 PAGE = 50
 MOST = 200
+DAY_MIN = 24 * 60
 YEAR_S = 366 * 24 * 3600
 
 Name = Annotated[str, Meta(min_length=1, max_length=256)]
@@ -82,6 +83,12 @@ class AuditQuery(Request, frozen=True):
     """Leave out what only reads."""
     before: Annotated[int, Meta(ge=1, le=2**63 - 1)] | None = None
     limit: Limit = PAGE
+
+
+class FiguresQuery(Request, frozen=True):
+    """How far to look back."""
+
+    minutes: Annotated[int, Meta(ge=1, le=DAY_MIN)] = 60
 
 
 class NoQuery(Request, frozen=True):
@@ -150,6 +157,16 @@ class TurnView(TurnEntry):
     phase: Phase
 
 
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class TurnDetail(TurnView):
+    """A turn, with what came after its decision."""
+
+    delivered_at: float | None
+    """When it was known what became of the released bytes."""
+    claims: tuple[ClaimRow, ...]
+    """The calls that an executor was told to run."""
+
+
 class TurnPage(Struct, frozen=True):
     """Turns, newest first."""
 
@@ -185,6 +202,21 @@ class LatchSet(Struct, frozen=True, kw_only=True):
     latch: Latch
     not_enforced: list[str]
     """Upstreams in observe mode that it covers: what comes from them is never held, so a disabled tool's calls pass there."""
+
+
+class Figures(Struct, frozen=True, kw_only=True):
+    """How turns ended and how long they waited, in steps of `step_s` seconds from `since` on. A step without turns is left out."""
+
+    since: float
+    until: float
+    """The end of the last step, which is not over."""
+    step_s: float
+    decided: list[Decided]
+    """Turns that had calls."""
+    first_event: list[Waited]
+    """Seconds from the request to the provider's first event."""
+    held: list[Waited]
+    """Seconds from the first call's first event to the decision."""
 
 
 class Match(Struct, frozen=True):

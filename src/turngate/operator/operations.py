@@ -89,6 +89,15 @@ OPERATIONS: Final = (
         answer=str,
     ),
     Operation(
+        name="get_figures",
+        method="GET",
+        path="/figures",
+        role=Role.VIEWER,
+        summary="How turns ended and how long they waited, step by step",
+        query=messages.FiguresQuery,
+        answer=messages.Figures,
+    ),
+    Operation(
         name="list_turns",
         method="GET",
         path="/turns",
@@ -103,7 +112,7 @@ OPERATIONS: Final = (
         path="/turns/{turn_id}",
         role=Role.VIEWER,
         summary="One turn with its calls and findings",
-        answer=messages.TurnView,
+        answer=messages.TurnDetail,
         errors=("not_found",),
     ),
     Operation(

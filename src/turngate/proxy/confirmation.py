@@ -12,6 +12,8 @@ from typing import ClassVar
 
 from turngate.core.finding import Code
 from turngate.core.verdict import Reason
+from turngate.ledger.entry import Confirmed
+from turngate.proxy.record import Clock
 
 
 class Answer(enum.StrEnum):
@@ -92,3 +94,28 @@ class Confirmation(Question):
     """Asked of the operators."""
 
     late = Answer.EXPIRED
+
+    def __init__(self, expires_at: float) -> None:
+        super().__init__(expires_at)
+        self.asked_at = asyncio.get_running_loop().time()
+        self._answered_at: float | None = None
+        self._actor: str | None = None
+        self._reason: str | None = None
+
+    def give(self, answer: Answer, actor: str | None = None, reason: str | None = None) -> bool:
+        """Answer it, as somebody and for a reason."""
+        if self.answer is None:
+            self._answered_at = asyncio.get_running_loop().time()
+            self._actor, self._reason = actor, reason
+        return super().give(answer)
+
+    def record(self, clock: Clock) -> Confirmed:
+        """What the ledger keeps of it."""
+        return Confirmed(
+            asked_at=round(self.asked_at + clock.offset, 6),
+            expires_at=round(self.expires_at + clock.offset, 6),
+            answer=self.answer,
+            answered_at=clock.epoch(self._answered_at),
+            actor=self._actor,
+            reason=self._reason,
+        )

@@ -24,7 +24,7 @@ from turngate.core.verdict import Reason
 from turngate.dialects.base import Dialect
 from turngate.errors import LedgerUnavailableError
 from turngate.failpoint import hit
-from turngate.ledger.entry import Delivery, TurnEntry, TurnStart
+from turngate.ledger.entry import Confirmed, Delivery, TurnEntry, TurnStart
 from turngate.ledger.latch import TurnFacts
 from turngate.ledger.store import Ledger, Receipt, Refusal
 from turngate.proxy.authorizer import Authorizer
@@ -176,7 +176,7 @@ class TurnRelay:
         if self.session is None:
             return TurnEntry(**{each.name: getattr(self.start, each.name) for each in fields(TurnStart)})
         entry = turn_entry(self.start, self.session, {}, self._clock, lambda *_: None, latch=self._latch)
-        return replace(entry, sha256=None, policy=self._policy_result())
+        return replace(entry, sha256=None, policy=self._policy_result(), confirmation=self._confirmation())
 
     def stop(self, stop: Stop) -> None:
         """End the turn at once: an operator, a shutdown."""
@@ -534,7 +534,11 @@ class TurnRelay:
         entry = turn_entry(
             self.start, session, checks, self._clock, digest, latch=self._latch, delivery=delivery
         )
-        return replace(entry, policy=self._policy_result())
+        return replace(entry, policy=self._policy_result(), confirmation=self._confirmation())
+
+    def _confirmation(self) -> Confirmed | None:
+        asked = self.question
+        return asked.record(self._clock) if isinstance(asked, Confirmation) else None
 
     def _policy_result(self) -> str | None:
         """What the policy said of the turn: the strictest of what it said of its calls."""

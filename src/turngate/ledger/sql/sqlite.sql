@@ -292,16 +292,18 @@ ORDER BY id DESC LIMIT :limit;
 
 -- name: list_audit
 -- The audit's rows, newest first, by page; with `:changes` only what was meant to change something.
-SELECT seq, at, actor, token_id, role, peer, method, path, status, code, latch, idempotency_key, request_sha256
-FROM audit
+SELECT seq, at, actor, token_id, role, peer, method, path, status, code, latch, idempotency_key, request_sha256,
+    coalesce(payload ->> '$.audit.reason', payload ->> '$.latch.reason', payload ->> '$.lift.lift_reason')
+FROM audit JOIN entries USING (seq)
 WHERE (:before IS NULL OR seq < :before) AND (:actor IS NULL OR actor = :actor)
     AND (:latch IS NULL OR latch = :latch) AND (NOT :changes OR method <> 'GET')
 ORDER BY seq DESC LIMIT :limit;
 
 -- name: find_keyed_request
 -- The write that an actor sent under an idempotency key.
-SELECT seq, at, actor, token_id, role, peer, method, path, status, code, latch, idempotency_key, request_sha256
-FROM audit WHERE actor = :actor AND idempotency_key = :key;
+SELECT seq, at, actor, token_id, role, peer, method, path, status, code, latch, idempotency_key, request_sha256,
+    coalesce(payload ->> '$.audit.reason', payload ->> '$.latch.reason', payload ->> '$.lift.lift_reason')
+FROM audit JOIN entries USING (seq) WHERE actor = :actor AND idempotency_key = :key;
 
 -- name: list_calls
 -- Calls with their turns, newest turn first, by page: each filter that is NULL does not narrow.
@@ -348,6 +350,42 @@ ORDER BY turn_id DESC LIMIT :limit;
 -- name: get_turn
 -- One turn as last recorded.
 SELECT CAST(entries.payload AS BLOB), turns.delivery FROM turns JOIN entries USING (seq) WHERE turn_id = :turn_id;
+
+-- name: get_delivery_time
+-- When the last word on a released turn's bytes was known. It follows the release closely, so few entries are looked at.
+SELECT payload ->> 'at' FROM entries
+WHERE seq > (SELECT seq FROM turns WHERE turn_id = :turn_id AND delivery IN ('sent', 'unknown'))
+    AND kind = 'delivery' AND payload ->> 'turn_id' = :turn_id
+ORDER BY seq LIMIT 1;
+
+-- name: list_claims
+-- The calls of a turn that somebody has claimed.
+SELECT choice, slot, at FROM claims WHERE turn_id = :turn_id ORDER BY at, choice, slot;
+
+-- name: count_decided
+-- Turns by how they ended, in steps of `:step` seconds since `:since`. No turn that was asked for before `:first` is looked at.
+SELECT CAST(floor((decided_at - :since) / :step) AS INTEGER), outcome, reason, count(*) FROM turns
+WHERE turn_id >= :first AND decided_at >= :since AND decided_at < :until AND outcome <> 'passed'
+GROUP BY 1, 2, 3 ORDER BY 1, 2, 3;
+
+-- name: measure_waits
+-- How long turns waited for the provider's first event, and from their first call to the decision: the number of them and
+-- the 50th and the 99th percentile, by nearest rank, in the same steps.
+WITH waits (step, what, seconds) AS (
+    SELECT CAST(floor((decided_at - :since) / :step) AS INTEGER), 'first_event', first_event_at - started_at FROM turns
+    WHERE turn_id >= :first AND decided_at >= :since AND decided_at < :until
+    UNION ALL
+    SELECT CAST(floor((decided_at - :since) / :step) AS INTEGER), 'held', decided_at -
+        (SELECT min(calls.first_event_at) FROM calls WHERE calls.turn_id = turns.turn_id AND runs_on = 'agent') FROM turns
+    WHERE turn_id >= :first AND decided_at >= :since AND decided_at < :until AND mode = 'enforce' AND outcome <> 'passed'
+), ranked AS (
+    SELECT step, what, seconds, row_number() OVER (PARTITION BY what, step ORDER BY seconds) AS place,
+        count(*) OVER (PARTITION BY what, step) AS turns
+    FROM waits WHERE seconds >= 0
+)
+SELECT step, what, max(turns), min(CASE WHEN place >= 0.5 * turns THEN seconds END),
+    min(CASE WHEN place >= 0.99 * turns THEN seconds END)
+FROM ranked GROUP BY step, what ORDER BY step, what;
 
 -- name: list_entries
 -- The whole chain in order.
