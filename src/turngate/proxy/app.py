@@ -41,6 +41,7 @@ from turngate.proxy.headers import (
     response_headers,
     signed_fields,
 )
+from turngate.proxy.http_turn import HttpTurn
 from turngate.proxy.ownership import Conversations, conversation_of, owner_of
 from turngate.proxy.passthrough import PassCounters
 from turngate.proxy.relay import Judging, TurnRelay
@@ -153,7 +154,7 @@ class Gate:
         owner = owner_of(scope["headers"])
         start = replace(start, owner=owner_digest(self.judging.ledger, owner))
         rules = self.desk.rules(caller, route.upstream)
-        turn = None if dialect is None else TurnRelay(self.judging, route, dialect, start, body, rules)
+        turn = None if dialect is None else HttpTurn(self.judging, route, dialect, start, body, rules)
         under_way = turn or UnjudgedRequest(start)
         latches = self.judging.ledger.latches
         if latches and (latch := latches.covering(under_way.facts())):
@@ -240,7 +241,7 @@ class Gate:
         )
 
     async def _answer(
-        self, response: UpstreamResponse, reply: Reply, route: Route, turn: TurnRelay | None, turn_id: str
+        self, response: UpstreamResponse, reply: Reply, route: Route, turn: HttpTurn | None, turn_id: str
     ) -> None:
         """Choose by the reply's own head whether and how it is judged."""
         kind = media_type(response.headers)

@@ -1,8 +1,8 @@
-"""Carry one request to its upstream and its reply back. The only interpreter of the core's actions.
+"""One judged turn between its upstream and its client: the only interpreter of the core's actions.
 
-One loop, no task, timer or lock per event: the upstream's `receive` is the only thing that is awaited while a reply runs, and
-whatever else can happen (the client leaves, an operator stops the turn, a deadline comes) wakes it. An exception anywhere
-ends the request, and the bytes that its session holds die with it.
+What is here is the same however a turn travels: what it is recorded as, what may stop it, whom its release waits for. How its bytes
+come and go is a subclass: `HttpTurn`, which has a request and a reply to itself. An exception anywhere ends the turn, and
+the bytes that its session holds die with it.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from turngate.core.action import Action, Block, Decide, Finish, Forward, Inject,
 from turngate.core.finding import Code, Finding
 from turngate.core.framing import Framing
 from turngate.core.gate import GateState
-from turngate.core.policy import Mode, OnBlock
+from turngate.core.policy import Mode
 from turngate.core.session import HeldBudget, Session
 from turngate.core.tool_rules import RuleAction, ToolRules, strictest
 from turngate.core.verdict import Reason
@@ -37,15 +37,6 @@ from turngate.proxy.reply import Reply
 from turngate.proxy.route import Route
 from turngate.proxy.stop import STOPPED, Stop, UnjudgedRequest, facts_of
 from turngate.rules import Judgement, Traits
-from turngate.transport import BodyEnd, UpstreamResponse
-from turngate.transport.head import EndReason
-
-HEAD_GRACE_S = 0.25
-"""How long a silent upstream delays the head of the reply: a refused turn can still be an HTTP error that long, and
-no client's patience for headers is anywhere near it."""
-
-LINGER_S = 1.0
-"""How long a decided turn's upstream may take to end its body, so that the connection can serve another request."""
 
 STOP_GRACE_S = 1.0
 """How long a stopped turn may wait for a client that does not read, before the connection is dropped under it."""
@@ -80,7 +71,7 @@ class Judging:
 
 
 class TurnRelay:
-    """One judged reply between its upstream and its client."""
+    """One judged turn. A subclass carries its bytes."""
 
     def __init__(
         self,
@@ -130,19 +121,11 @@ class TurnRelay:
         self.stopped_at: float | None = None
         """When an operator's latch stopped it. Both in the loop's seconds."""
         self._clock = Clock.now(self.began_at)
-        self._response: UpstreamResponse | None = None
         self._reply: Reply | None = None
         self._revoked = False
         """Whether it was stopped while the ledger was recording its release."""
         self._timer: asyncio.TimerHandle | None = None
         self._held = False
-        self._head_due = 0.0
-        self._over = False
-        self._left: list[Action] = []
-        """Actions that the moment of a read could not carry out."""
-        self._failure: Exception | None = None
-        self._as_json = False
-        """Whether the reply is JSON, also where it streams."""
         self._judgement: Judgement | None = None
         self._latch: str | None = None
         """The operator's stop that made the ledger refuse the release."""
@@ -211,110 +194,16 @@ class TurnRelay:
             self._confirm(Delivery.UNKNOWN)
 
     def _wake(self) -> None:
+        """Have whoever runs the turn look at it again."""
         if self.question is not None:
             self.question.wake()
-        if self._response is not None:
-            self._response.wake()
 
-    # The loop.
+    async def _tell(self, action: Block, reply: Reply) -> None:
+        """Say to the client what became of the turn, unless it is gone."""
+        raise NotImplementedError
 
-    async def run(self, response: UpstreamResponse, reply: Reply, framing: Framing) -> None:
-        """Judge the reply and carry it to the client."""
-        self._response, self._reply = response, reply
-        # Where a path or a header asks for a stream, only the reply shows that it is one.
-        self.start = replace(self.start, streamed=framing.streamed)
-        self._as_json = "application/json" in framing.media_types
-        session = self.session = self._new_session(framing)
-        self._head_due = self._loop.time() + HEAD_GRACE_S
-        timer = self._loop.call_at(self._head_due, response.wake) if framing.streamed else None
-        try:
-            response.divert(self._take)
-            while not reply.ended:
-                received = await response.receive()
-                if received.__class__ is bytes and received:
-                    await self._forward(session, received, reply)
-                else:
-                    await self._step(session, received, reply, streamed=framing.streamed)
-        finally:
-            self._judging.live.pop(self.start.turn_id, None)  # before it lingers
-            session.close()
-            # Each would keep the other alive, and with it the whole turn, until the collector's next, rare look.
-            response.divert(None)
-            self._response = None
-            for pending in (timer, self._timer):
-                if pending is not None:
-                    pending.cancel()
-            if reply.ended and session.gate.state is GateState.RELEASED and not self._over:
-                await self._linger(response)
-            response.close()
-            if self._captures is not None and self._tape is not None:
-                pinned = self._judging.pinned
-                self._captures.keep(self._tape, self._upstream, self.start, session, framing, pinned)
-
-    def _take(self, data: bytes) -> bool:
-        """One read, in the moment it arrives: judge it, and send what passes, without waking the task that runs the turn.
-
-        Whatever needs the task (a verdict, a client that reads too slowly, the head of the reply) is left to it: later reads
-        then wait behind it.
-        """
-        session, reply = self.session, self._reply
-        if session is None or reply is None or self.gone or self.stopped is not None:
-            return False
-        now = self._loop.time()
-        try:
-            actions = session.receive_data(data, now)
-        except Exception as error:  # noqa: BLE001 -- raised again by the task, which ends the turn
-            self._failure = error
-            self._wake()
-            return True
-        if len(actions) == 1 and actions[0].__class__ is Forward and reply.write_now(actions[0].data):
-            actions = []
-        if actions:
-            self._left = actions
-            self._wake()
-        elif session.gate.state is GateState.HOLDING:
-            self._arm(session)
-        return True
-
-    async def _forward(self, session: Session, data: bytes, reply: Reply) -> None:
-        """One read: nearly always text that passes as it came."""
-        now = self._loop.time()
-        actions = session.receive_data(data, now)
-        if len(actions) == 1 and actions[0].__class__ is Forward:
-            await reply.write(actions[0].data)
-        elif actions:
-            await self._carry_out(session, actions, reply)
-        if session.gate.state is GateState.HOLDING:
-            self._arm(session)
-
-    async def _step(
-        self, session: Session, received: bytes | BodyEnd, reply: Reply, *, streamed: bool
-    ) -> None:
-        """Anything but a read: the upstream's end, or a wake-up for whatever else has happened."""
-        now = self._loop.time()
-        if isinstance(received, BodyEnd):
-            self._over = True
-            # A body that is one JSON document proves its own end; a stream that ends with its connection does not.
-            clean = received.how is EndReason.COMPLETE or (received.clean and not streamed)
-            actions = session.receive_eof(now, clean=clean, how=received.how)
-            await self._carry_out(session, actions, reply)
-            if not reply.ended:
-                await self._end_as(received, reply)
-            return
-        if self._failure is not None:
-            raise self._failure
-        if self.gone or self.stopped is not None:
-            await self._end_from_outside(session, reply, now)
-            return
-        if self._left:
-            actions, self._left = self._left, []
-            await self._carry_out(session, actions, reply)
-            self._arm(session)
-            return
-        if streamed and now >= self._head_due and not session.gate.held_frames:
-            await reply.start()
-        await self._carry_out(session, session.tick(now), reply)
-        self._arm(session)
+    def _abandon(self) -> None:
+        """Nothing more is wanted of the upstream for this turn."""
 
     def _new_session(self, framing: Framing) -> Session:
         limits = self._policy.limits
@@ -347,7 +236,7 @@ class TurnRelay:
             self._judging.ledger.hold(self.start)
             hit("relay.held")
         deadline = session.deadline
-        if deadline is None or self._response is None:
+        if deadline is None:
             return
         timer = self._timer
         if timer is not None and timer.when() <= deadline:
@@ -360,17 +249,6 @@ class TurnRelay:
         # The loop may fire a little early. The timer is then over all the same, and a new one must follow.
         self._timer = None
         self._wake()
-
-    async def _linger(self, response: UpstreamResponse) -> None:
-        """Let the upstream end its body after the verdict, so that its connection can be kept."""
-        until = self._loop.time() + LINGER_S
-        timer = self._loop.call_at(until, response.wake)
-        try:
-            while not isinstance(await response.receive(), BodyEnd):
-                if self._loop.time() >= until:
-                    break
-        finally:
-            timer.cancel()
 
     # The interpreter.
 
@@ -479,19 +357,6 @@ class TurnRelay:
             await self._tell(action, reply)
             await self._record_block(session)
 
-    async def _tell(self, action: Block, reply: Reply) -> None:
-        if self.gone:
-            return
-        if reply.started and self.dialect.breaks_after_block and self._policy.on_block is OnBlock.ERROR:
-            await reply.write(action.stream)
-            reply.cut()
-        elif reply.started:
-            # Of an array that has not begun, the envelope is all: what its provider sends for an error.
-            await reply.end(action.body if self._as_json and not reply.bytes_out else action.stream)
-        else:
-            headers = [(b"content-type", b"application/json"), *self._told()]
-            await reply.whole(400, headers, action.body)
-
     async def _record_block(self, session: Session) -> None:
         """A block stands whether or not it can be recorded; the counters say when it could not."""
         if self._revoked:
@@ -512,18 +377,7 @@ class TurnRelay:
         await self._carry_out(session, actions, reply)
         if not reply.ended:
             reply.cut()
-        if self._response is not None:
-            self._response.abort()
-
-    async def _end_as(self, end: BodyEnd, reply: Reply) -> None:
-        """End a reply that was forwarded whole the way its upstream ended."""
-        if end.clean:
-            await reply.end()
-        else:
-            reply.cut()
-
-    def _told(self) -> list[tuple[bytes, bytes]]:
-        return [(b"x-should-retry", b"false"), (b"x-turngate-turn", self.start.turn_id.encode())]
+        self._abandon()
 
     def _confirm(self, delivery: Delivery) -> None:
         self._judging.ledger.confirm_delivery(self.start.turn_id, delivery)
