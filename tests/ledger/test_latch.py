@@ -11,6 +11,7 @@ from tests.ledger.turns import latched, released
 from turngate.core.finding import Code
 from turngate.errors import MisuseError
 from turngate.ledger.audit import Latched
+from turngate.ledger.database import Write
 from turngate.ledger.entry import CallEntry, TurnEntry, canonical
 from turngate.ledger.latch import (
     CODES,
@@ -23,7 +24,7 @@ from turngate.ledger.latch import (
     covers,
     new_latch_id,
 )
-from turngate.ledger.sqlite_database import SQLiteDatabase, Write
+from turngate.ledger.sqlite_database import SQLiteDatabase
 from turngate.ledger.store import Refusal
 
 if TYPE_CHECKING:

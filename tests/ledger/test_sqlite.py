@@ -385,7 +385,8 @@ async def test_one_entry_that_contradicts_itself_does_not_fail_its_neighbours(pa
     async with running(path) as ledger:
         good, bad, other = released(), released(calls=(twice, twice)), released()
         answers = await asyncio.gather(*map(ledger.release, (good, bad, other)), return_exceptions=True)
-        assert [type(answer) for answer in answers] == [Receipt, LedgerUnavailableError, Receipt]
+        assert isinstance(answers[1], LedgerUnavailableError)
+        assert all(isinstance(answer, Receipt) for answer in (answers[0], answers[2]))
     assert stored(path, bad.turn_id) is None
     assert sound(path)
 

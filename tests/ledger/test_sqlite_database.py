@@ -13,11 +13,12 @@ import pytest
 from tests.ledger.turns import released, sql, started, tamper
 from turngate.core.verdict import Outcome, Reason
 from turngate.errors import LedgerCorruptError, LedgerError, LedgerUnavailableError
+from turngate.ledger.database import Write
 from turngate.ledger.digest import create_key
 from turngate.ledger.entry import Delivery, canonical
 from turngate.ledger.location import key_path
 from turngate.ledger.reader import LedgerReader
-from turngate.ledger.sqlite_database import STATEMENTS, SQLiteDatabase, Write, check_sqlite_version
+from turngate.ledger.sqlite_database import STATEMENTS, SQLiteDatabase, check_sqlite_version
 from turngate.ledger.store import Refusal
 from turngate.ledger.verify import verify_ledger
 

@@ -1,15 +1,31 @@
 from __future__ import annotations
 
+import re
+from importlib import resources
+
+import pytest
+
 from turngate.ledger.sqlite_database import PROJECTIONS
 from turngate.ledger.statements import load_statements
 
+FILES = ["sqlite.sql"]
 
-def test_every_statement_is_named_described_and_not_empty() -> None:
-    statements = load_statements("sqlite.sql")
+
+@pytest.mark.parametrize("file", FILES)
+def test_every_statement_is_named_described_and_not_empty(file: str) -> None:
+    text = resources.files("turngate.ledger").joinpath("sql", file).read_text()
+    described = re.findall(r"^-- name: (\w+)\n-- [A-Z]", text, re.MULTILINE)
+    statements = load_statements(file)
     assert len(statements) > 10
+    assert described == list(statements)
     for name, body in statements.items():
-        assert body.startswith("-- "), name
         assert body.endswith(";"), name
+        assert "--" not in body, name
+
+
+def test_a_statement_can_stand_in_another_as_a_subquery() -> None:
+    statements = load_statements("sqlite.sql")
+    assert f"EXISTS ({statements['find_delivery'].rstrip(';')})" in statements["check_release"]
 
 
 def test_every_projection_reads_nothing_but_the_entry() -> None:

@@ -26,10 +26,9 @@ from tests.proxy.gated import (
     turn_request,
 )
 from tests.transport.peer import Peer
-from turngate.ledger import sqlite_database
 from turngate.ledger.latch import LatchBoard
 from turngate.ledger.reader import LedgerReader
-from turngate.ledger.sqlite_database import CHECK_RELEASE, STATEMENTS
+from turngate.ledger.sqlite_database import STATEMENTS
 from turngate.proxy.relay import TurnRelay
 
 SOAK = os.environ.get("TURNGATE_SOAK") == "1"
@@ -146,10 +145,10 @@ def test_nothing_is_released_after_the_latch_that_covers_it_was_acknowledged(
 
 def find_no_stop(patch: pytest.MonkeyPatch) -> None:
     """Have the transaction of a release find no latch."""
-    find_stop = STATEMENTS["find_stop"].rstrip(";")
-    assert find_stop in CHECK_RELEASE
-    nothing = CHECK_RELEASE.replace(find_stop, "SELECT NULL AS id, NULL AS kind WHERE 0")
-    patch.setattr(sqlite_database, "CHECK_RELEASE", nothing)
+    find_stop, check = STATEMENTS["find_stop"].rstrip(";"), STATEMENTS["check_release"]
+    assert find_stop in check
+    nothing = check.replace(find_stop, "SELECT NULL AS id, NULL AS kind WHERE 0")
+    patch.setitem(STATEMENTS, "check_release", nothing)
 
 
 def blind(patch: pytest.MonkeyPatch) -> None:

@@ -281,7 +281,7 @@ class LedgerReader:
         except apsw.SQLError as error:
             raise LedgerError(f"{self._path} is no ledger of this turngate: {error}") from error
         except (apsw.Error, OSError) as error:
-            raise as_ledger_error(error, self._path) from error
+            raise as_ledger_error(error, str(self._path)) from error
         except UnicodeDecodeError as error:
             raise LedgerCorruptError(
                 f"{self._path}: an entry is not UTF-8; run `turngate ledger verify`"

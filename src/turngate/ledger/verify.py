@@ -13,13 +13,8 @@ import apsw
 
 from turngate.errors import LedgerError
 from turngate.ledger.chain import GENESIS, Checkpoint, Link, check_chain
-from turngate.ledger.sqlite_database import (
-    SCHEMA_VERSION,
-    STATEMENTS,
-    create_schema,
-    insert_entry,
-    project_entries,
-)
+from turngate.ledger.database import SCHEMA_VERSION
+from turngate.ledger.sqlite_database import STATEMENTS, create_schema, insert_entry, project_entries
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

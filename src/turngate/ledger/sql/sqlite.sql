@@ -276,6 +276,12 @@ WHERE turns.response_id = :payload ->> 'response_id'
         END
 LIMIT 1;
 
+-- name: check_release
+-- All that can stand against a release, in one statement: the turn's own end, a stop, an earlier delivery. Each further
+-- statement would give the interpreter away and wait to get it back.
+SELECT (SELECT outcome FROM turns WHERE turn_id = :payload ->> 'turn_id'), stop.id, stop.kind, EXISTS @find_delivery
+FROM (SELECT 1) LEFT JOIN @find_stop AS stop;
+
 -- name: find_ender
 -- The latch that ended a turn when it was created.
 SELECT id, kind FROM latches WHERE EXISTS (SELECT 1 FROM json_each(latches.turns) WHERE value = :turn_id) LIMIT 1;
