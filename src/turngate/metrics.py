@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cache
-from typing import Final
+from typing import Final, Protocol
 
 from prometheus_client import CollectorRegistry, Counter, Histogram, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
@@ -43,16 +43,26 @@ class TurnFigures:
 class State:
     """What the gate holds and has counted at this moment."""
 
-    live: int
-    held_bytes: int
-    passed: int
-    unjudged: int
-    refused: int
-    ledger_dropped: int
-    ledger_failed: int
-    ledger_refused: int
+    live: int = 0
+    held_bytes: int = 0
+    passed: int = 0
+    unjudged: int = 0
+    refused: int = 0
+    ledger_dropped: int = 0
+    ledger_failed: int = 0
+    ledger_refused: int = 0
     captures: Mapping[str, int] = field(default_factory=dict)
     """Redacted captures by what became of them; empty where none are made."""
+
+
+class TurnCounts(Protocol):
+    """Where a turn is counted that is over."""
+
+    def turn_over(self, turn: TurnFigures) -> None:
+        """Count one turn."""
+
+    def stopped(self, seconds: float) -> None:
+        """Note how long an operator's stop took to end a turn."""
 
 
 class Metrics:

@@ -298,7 +298,7 @@ def test_a_fault_of_ours_is_an_error_in_the_same_shape_and_quotes_nothing(
 ) -> None:
     async def main() -> None:
         async with operated(tmp_path, answering(streamed(TEXT_TURN))) as stage:
-            monkeypatch.setattr(stage.plane.control, "under_way", lambda: 1 / 0)
+            monkeypatch.setattr(stage.plane.control.serving, "turns", lambda: 1 / 0)
             told = await stage.operator.ask("GET", "/turns?tenant=canary")
             assert (told.status, told.code) == (500, "internal")
             monkeypatch.undo()

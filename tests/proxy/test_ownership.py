@@ -39,16 +39,15 @@ class Turn:
 
 def test_only_the_turn_under_way_in_the_same_conversation_is_superseded() -> None:
     conversations, first, second, other = Conversations(), Turn(), Turn(), Turn()
-    conversations.begin(b"a", first)
-    conversations.begin(b"b", other)
-    conversations.begin(None, Turn())
-    conversations.begin(b"a", second)
+    conversations.supersede(b"a", first)
+    conversations.supersede(b"b", other)
+    conversations.supersede(b"a", second)
     assert [len(turn.stops) for turn in (first, second, other)] == [1, 0, 0]
-    conversations.end(b"a", first)
-    conversations.begin(b"a", Turn())
+    conversations.end(b"a", "", first)
+    conversations.supersede(b"a", Turn())
     assert len(second.stops) == 1
-    conversations.end(b"b", other)
-    conversations.begin(b"b", Turn())
+    conversations.end(b"b", "", other)
+    conversations.supersede(b"b", Turn())
     assert not other.stops
     assert len(conversations) == 2
 
@@ -112,7 +111,7 @@ def test_a_newer_turn_of_a_conversation_supersedes_an_older_one_and_its_late_end
                 (Outcome.CANCELLED, Reason.SUPERSEDED),
                 (Outcome.RELEASED, Reason.VALID),
             ]
-            assert len(world.gate.conversations) == 0
+            assert len(world.gate.shared.conversations) == 0
 
     run(main())
 

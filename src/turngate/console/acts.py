@@ -16,7 +16,7 @@ import msgspec
 from turngate.console.forms import converted
 from turngate.errors import MisuseError
 from turngate.ledger.entry import canonical
-from turngate.ledger.latch import SUBJECTS, Latch, LatchKind, check_scope, covers
+from turngate.ledger.latch import SUBJECTS, Latch, LatchKind, check_scope
 from turngate.operator.control import Control
 from turngate.operator.handlers import Ask
 from turngate.operator.messages import AnswerTurn, LiftLatch, NewLatch, Request
@@ -139,7 +139,7 @@ class Preview:
     not_enforced: list[str]
 
 
-def preview(control: Control, new: NewLatch) -> Preview:
+async def preview(control: Control, new: NewLatch) -> Preview:
     """Look ahead; raises if the latch could not be set."""
     fields = msgspec.structs.asdict(new)
     del fields["expires_in_s"]
@@ -148,9 +148,7 @@ def preview(control: Control, new: NewLatch) -> Preview:
         check_scope(latch)
     except MisuseError as error:
         raise ProblemError("invalid_request", f"{error}.") from error
-    if latch.upstream is not None and latch.upstream not in control.gate.config.upstreams:
+    if latch.upstream is not None and latch.upstream not in control.config.upstreams:
         raise ProblemError("invalid_request", "There is no such upstream.")
-    ended = [
-        each.start.turn_id for each in control.under_way() if covers(latch, each.facts()) and not each.blocked
-    ]
+    ended = [each.view.turn_id for each in await control.serving.turns() if each.is_stopped_by(latch)]
     return Preview(ended, control.not_enforced(latch))

@@ -243,7 +243,7 @@ class Console:
         """The first click: show what the second one will do."""
         assert visit.session is not None
         reviewed = acts.review(visit.fields)
-        ahead = acts.preview(self._control, reviewed.body) if isinstance(reviewed.body, NewLatch) else None
+        ahead = await acts.preview(self._control, reviewed.body) if isinstance(reviewed.body, NewLatch) else None
         ticket = visit.session.keep(reviewed)
         return self._page(visit, "review.html", reviewed=reviewed, ahead=ahead, ticket=ticket)
 
@@ -327,7 +327,7 @@ class Console:
     def _page(self, visit: Visit, template: str, *, status: int = 200, **context: Any) -> Reply:
         me = visit.ask.caller if visit.ask is not None else None
         csrf = self._seal.of(visit.secret) if me is not None and visit.secret is not None else ""
-        standing = len(self._control.gate.judging.ledger.latches) if me is not None else 0
+        standing = len(self._control.ledger.latches) if me is not None else 0
         common = {"me": me, "csrf": csrf, "standing": standing, "may_act": self._may_act(visit)}
         return Reply(render(template, **{**common, **context}), status=status)
 
@@ -355,7 +355,7 @@ class Console:
             )
 
     def _audit(self, note: AuditNote) -> None:
-        self._control.gate.judging.ledger.audit(note)
+        self._control.ledger.audit(note)
 
 
 def with_console(interface: ASGIApp, console: Console) -> ASGIApp:

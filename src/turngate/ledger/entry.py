@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import enum
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import msgspec
 
@@ -120,6 +120,18 @@ class TurnEntry(TurnStart):
     """Of the released bytes, in hex."""
     delivery: Delivery = Delivery.NONE
     calls: tuple[CallEntry, ...] = ()
+
+
+def taken_back(entry: TurnEntry, outcome: Outcome, reason: Reason) -> TurnEntry:
+    """What stands in place of a release that was not carried out."""
+    calls = tuple(
+        replace(call, state=SlotState(outcome)) if call.state is SlotState.RELEASED else call
+        for call in entry.calls
+    )
+    codes = (*entry.codes, Code.LEDGER_UNAVAILABLE) if outcome is Outcome.BLOCKED else entry.codes
+    return replace(
+        entry, outcome=outcome, reason=reason, codes=codes, calls=calls, sha256=None, delivery=Delivery.NONE
+    )
 
 
 def canonical(value: object) -> bytes:

@@ -9,12 +9,15 @@ from __future__ import annotations
 
 import dataclasses
 import enum
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from turngate.core.finding import Code
 from turngate.errors import MisuseError
 from turngate.ledger.turn_id import PREFIX as TURN_PREFIX
 from turngate.ledger.turn_id import new_turn_id
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 PREFIX: Final = "tgl_"
 
@@ -167,21 +170,37 @@ class LatchBoard:
     recorded and taken down only after its lift is recorded: the board may say more than the ledger, never less.
     """
 
-    __slots__ = ("_standing",)
+    __slots__ = ("_standing", "_watchers", "generation")
 
     def __init__(self) -> None:
         self._standing: dict[str, Latch] = {}
+        self._watchers: list[Callable[[str, Latch | None], None]] = []
+        self.generation = 0
+        """Counts the changes, so that one board can be told to be behind another."""
 
     def __len__(self) -> int:
         return len(self._standing)
 
     def put_up(self, latch: Latch) -> None:
         """Have a latch in force."""
+        is_new = latch.id not in self._standing
         self._standing[latch.id] = latch
+        if is_new:
+            self._changed(latch.id, latch)
 
     def take_down(self, latch_id: str) -> None:
         """End a latch; one that is not in force is no error."""
-        self._standing.pop(latch_id, None)
+        if self._standing.pop(latch_id, None) is not None:
+            self._changed(latch_id, None)
+
+    def watch(self, watcher: Callable[[str, Latch | None], None]) -> None:
+        """Have somebody told of each change, in its moment: the latch's id, and the latch if it went up."""
+        self._watchers.append(watcher)
+
+    def _changed(self, latch_id: str, latch: Latch | None) -> None:
+        self.generation += 1
+        for watcher in self._watchers:
+            watcher(latch_id, latch)
 
     def standing(self) -> list[Latch]:
         """The latches in force, oldest first."""

@@ -8,7 +8,7 @@ counted. Held bytes need a `Receipt`, which only a committed release produces.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Final, Protocol, runtime_checkable
 
 from turngate.errors import MisuseError
 
@@ -108,6 +108,15 @@ class Ledger(Protocol):
 
     async def claim(self, claim: Claim) -> int | Refusal:
         """Grant a released call to one claimant; the number of the claim's entry, the same for a repeat under its key."""
+
+
+@runtime_checkable
+class OperatorLedger(Ledger, Protocol):
+    """The ledger where operators are: with their stops, and the record of what they asked. A worker has it at a distance only."""
+
+    @property
+    def digest_key(self) -> bytes:
+        """The key of `argument_digest`, for the workers."""
 
     async def latch(self, latch: Latch, audit: AuditNote | None = None) -> None:
         """Put a latch into force: on the board at once, durable on return.

@@ -116,7 +116,7 @@ class OperatorApi:
         await _send(send, problem.status, [JSON, *problem.headers], problem.body())
 
     def _audit(self, note: AuditNote) -> None:
-        self._control.gate.judging.ledger.audit(note)
+        self._control.ledger.audit(note)
 
 
 def _find(ask: Ask) -> Operation:

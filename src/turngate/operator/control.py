@@ -18,15 +18,15 @@ from typing import Final, TypeVar
 
 import structlog
 
+from turngate.config import Config
 from turngate.core.policy import Mode
 from turngate.errors import LedgerUnavailableError
 from turngate.ledger.audit import AuditNote, AuditRow
 from turngate.ledger.entry import TurnEntry
-from turngate.ledger.latch import CallRef, Latch, LatchKind, Lift, covers
+from turngate.ledger.latch import Latch, LatchKind, Lift
 from turngate.ledger.reader import LedgerReader, TurnFilter
-from turngate.proxy.app import Gate
-from turngate.proxy.relay import TurnRelay
-from turngate.proxy.stop import Stop, UnjudgedRequest
+from turngate.ledger.store import OperatorLedger
+from turngate.operator.serving import Serving, call_refs
 
 T = TypeVar("T")
 
@@ -45,17 +45,27 @@ _log = structlog.get_logger("turngate")
 class Control:
     """What an operator can do to one gate."""
 
-    def __init__(self, gate: Gate, ledger: Path) -> None:
-        self.gate = gate
+    def __init__(self, serving: Serving, ledger: Path) -> None:
+        self.serving: Final = serving
         self.started_at: Final = time.time()
         self._path = ledger
         self._changes = asyncio.Lock()
         self._expiring: dict[str, asyncio.Task[None]] = {}
 
+    @property
+    def ledger(self) -> OperatorLedger:
+        """Where everything is recorded."""
+        return self.serving.ledger
+
+    @property
+    def config(self) -> Config:
+        """The gate's settings."""
+        return self.serving.config
+
     @contextlib.asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
         """Lift latches as they expire, those of before included, while the context is open."""
-        for latch in self.gate.judging.ledger.latches.standing():
+        for latch in self.ledger.latches.standing():
             self._expect_expiry(latch)
         try:
             yield
@@ -85,25 +95,25 @@ class Control:
 
     async def latch(self, latch: Latch, note: AuditNote) -> Latch:
         """Put a latch into force. Call it within `changing`."""
-        ledger = self.gate.judging.ledger
+        ledger = self.ledger
         past = await self._quarantined(latch)
         ledger.latches.put_up(latch)
         try:
-            turns, calls = self._end_covered(latch)
-            known = set(turns)
-            calls += [ref for entry in past if entry.turn_id not in known for ref in call_refs(entry)]
-            latch = replace(latch, turns=tuple(turns), calls=tuple(calls))
+            cut = await self.serving.cut(latch)
+            known = set(cut.turns)
+            known_before = [ref for entry in past if entry.turn_id not in known for ref in call_refs(entry)]
+            latch = replace(latch, turns=cut.turns, calls=(*cut.calls, *known_before))
         except BaseException:
             ledger.latches.take_down(latch.id)
             raise
         await ledger.latch(latch, note)
         self._expect_expiry(latch)
-        _log.info("latched", latch=latch.id, kind=latch.kind.value, actor=latch.actor, ended=len(turns))
+        _log.info("latched", latch=latch.id, kind=latch.kind.value, actor=latch.actor, ended=len(cut.turns))
         return latch
 
     async def lift(self, lift: Lift, note: AuditNote | None) -> None:
         """End a latch that is in force. Call it within `changing`."""
-        await self.gate.judging.ledger.lift(lift, note)
+        await self.ledger.lift(lift, note)
         expiring = self._expiring.pop(lift.id, None)
         if expiring is not None and expiring is not asyncio.current_task():
             expiring.cancel()
@@ -111,7 +121,7 @@ class Control:
 
     def in_force(self, latch_id: str) -> bool:
         """Whether a latch stands."""
-        return any(latch.id == latch_id for latch in self.gate.judging.ledger.latches.standing())
+        return any(latch.id == latch_id for latch in self.ledger.latches.standing())
 
     def not_enforced(self, latch: Latch) -> list[str]:
         """Upstreams that a latch covers and whose turns are never held."""
@@ -119,25 +129,9 @@ class Control:
             return []
         return [
             upstream.name
-            for upstream in self.gate.config.upstreams.values()
+            for upstream in self.config.upstreams.values()
             if upstream.policy.mode is Mode.OBSERVE and latch.upstream in (None, upstream.name)
         ]
-
-    def under_way(self) -> list[TurnRelay | UnjudgedRequest]:
-        """Every request that is being answered."""
-        judging = self.gate.judging
-        return [*judging.live.values(), *judging.unjudged.values()]
-
-    def _end_covered(self, latch: Latch) -> tuple[list[str], list[CallRef]]:
-        turns: list[str] = []
-        calls: list[CallRef] = []
-        for each in self.under_way():
-            if covers(latch, each.facts()) and not each.blocked:
-                turns.append(each.start.turn_id)
-                if isinstance(each, TurnRelay):
-                    calls += call_refs(each.snapshot())
-                each.stop(Stop.by(latch))
-        return turns, calls
 
     async def _quarantined(self, latch: Latch) -> list[TurnEntry]:
         """What the ledger knows of a turn or response that is put under quarantine: its calls are affected too."""
@@ -171,17 +165,3 @@ class Control:
             else:
                 return
 
-
-def call_refs(entry: TurnEntry) -> list[CallRef]:
-    """The keys of a turn's calls."""
-    return [
-        CallRef(
-            turn_id=entry.turn_id,
-            choice=call.choice,
-            slot=call.slot,
-            call_id=call.call_id,
-            tool=call.tool,
-            state=call.state,
-        )
-        for call in entry.calls
-    ]

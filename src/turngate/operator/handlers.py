@@ -7,11 +7,10 @@ import time
 from typing import Any
 
 from turngate import __version__
-from turngate.core.gate import GateState
 from turngate.errors import LedgerError, MisuseError
 from turngate.ledger.audit import AuditNote, AuditRow, ReasonedNote
 from turngate.ledger.digest import CallKey
-from turngate.ledger.entry import TurnEntry, TurnStart
+from turngate.ledger.entry import TurnEntry
 from turngate.ledger.latch import Latch, Lift, check_scope, new_latch_id
 from turngate.ledger.reader import CallFilter, LedgerReader, TurnFilter
 from turngate.operator import messages
@@ -21,9 +20,8 @@ from turngate.operator.figures import FiguresDesk
 from turngate.operator.messages import Phase
 from turngate.operator.openapi import document
 from turngate.operator.problem import ProblemError
-from turngate.proxy.confirmation import Answer, Confirmation
-from turngate.proxy.relay import TurnRelay
-from turngate.proxy.stop import UnjudgedRequest
+from turngate.operator.serving import view_of
+from turngate.proxy.confirmation import Answer
 
 
 @dataclasses.dataclass(slots=True)
@@ -72,10 +70,9 @@ class Handlers:
 
     async def get_status(self, ask: Ask) -> messages.Status:
         """The gate at a glance; also when the ledger cannot be read."""
-        gate = self._control.gate
-        judging, config = gate.judging, gate.config
-        sessions = [turn.session for turn in judging.live.values() if turn.session is not None]
-        counters = judging.ledger.counters
+        control = self._control
+        processes = await control.serving.processes()
+        states = [each.state for each in processes]
         try:
             head = await self._control.read(LedgerReader.checkpoint)
         except LedgerError:
@@ -83,37 +80,49 @@ class Handlers:
         return messages.Status(
             version=__version__,
             started_at=self._control.started_at,
-            turns_under_way=len(self._control.under_way()),
-            holding=sum(session.gate.state is GateState.HOLDING for session in sessions),
-            held_bytes=judging.budget.used,
-            held_bytes_limit=judging.budget.limit,
-            latches=judging.ledger.latches.standing(),
+            turns_under_way=sum(each.turns_under_way for each in processes),
+            holding=sum(each.holding for each in processes),
+            held_bytes=sum(each.held_bytes for each in states),
+            held_bytes_limit=sum(each.held_bytes_limit for each in processes),
+            latches=control.ledger.latches.standing(),
+            workers=[
+                messages.WorkerStatus(
+                    pid=each.pid,
+                    started_at=each.started_at,
+                    answers=each.answers,
+                    turns_under_way=each.turns_under_way,
+                    holding=each.holding,
+                    held_bytes=each.state.held_bytes,
+                    latches=each.latches,
+                )
+                for each in processes
+            ],
             upstreams=[
                 messages.UpstreamStatus(name=each.name, mode=each.policy.mode, preset=each.preset)
-                for each in config.upstreams.values()
+                for each in control.config.upstreams.values()
             ],
             ledger=messages.LedgerStatus(
                 readable=head is not None,
                 entries=head.size if head is not None else 0,
                 head=head.head if head is not None else "",
-                dropped=counters.dropped,
-                failed=counters.failed,
-                refused=counters.refused,
+                dropped=sum(each.ledger_dropped for each in states),
+                failed=sum(each.ledger_failed for each in states),
+                refused=sum(each.ledger_refused for each in states),
             ),
-            passed_unjudged=gate.counters.unjudged,
-            refused_unjudged=gate.counters.refused,
+            passed_unjudged=sum(each.unjudged for each in states),
+            refused_unjudged=sum(each.refused for each in states),
             you=ask.caller.name,
             role=ask.caller.role,
         )
 
     async def get_metrics(self, ask: Ask) -> str:  # noqa: ARG002
         """Figures for Prometheus."""
-        return self._control.gate.metrics.exposition().decode()
+        return (await self._control.serving.exposition()).decode()
 
     async def list_turns(self, ask: Ask) -> messages.TurnPage:
         """Live turns and recorded ones in one order: by id, which is by time."""
         query: messages.TurnQuery = ask.query
-        live = {view.turn_id: view for view in map(view_of_live, self._control.under_way())}
+        live = {each.view.turn_id: each.view for each in await self._control.serving.turns()}
         found = [view for view in live.values() if query.live is not False and _matches(view, query)]
         if query.live is not True:
             matching = TurnFilter(
@@ -164,19 +173,13 @@ class Handlers:
             if earlier is not None:
                 self._same(ask, earlier)
                 return view
-            judging = self._control.gate.judging
-            turn = judging.live.get(turn_id)
-            asked = None if turn is None or turn.stopped is not None or turn.gone else turn.question
-            if (
-                turn is None
-                or not isinstance(asked, Confirmation)
-                or not asked.give(answer, ask.caller.name, given.reason)
-            ):
+            answered = await self._control.serving.answer(turn_id, answer, ask.caller.name, given.reason)
+            if answered is None:
                 raise ProblemError("not_waiting", "The turn does not wait for confirmation.")
             note = dataclasses.asdict(ask.note(200, keyed=True))
-            judging.ledger.audit(ReasonedNote(**note, reason=given.reason))
+            self._control.ledger.audit(ReasonedNote(**note, reason=given.reason))
             ask.recorded = True
-            return dataclasses.replace(view_of_live(turn), policy=answer.value, phase=Phase.DECIDING)
+            return answered
 
     async def list_calls(self, ask: Ask) -> messages.CallPage:
         """Recorded calls."""
@@ -297,9 +300,9 @@ class Handlers:
         return document()
 
     async def _turn(self, turn_id: str) -> messages.TurnView:
-        for each in self._control.under_way():
-            if each.start.turn_id == turn_id:
-                return view_of_live(each)
+        for each in await self._control.serving.turns():
+            if each.view.turn_id == turn_id:
+                return each.view
         entry = await self._control.read(lambda reader: reader.get_turn(turn_id))
         if entry is None:
             raise ProblemError("not_found", "There is no such turn.")
@@ -323,30 +326,9 @@ class Handlers:
         return earlier.latch
 
 
-def view_of_live(each: TurnRelay | UnjudgedRequest) -> messages.TurnView:
-    """A turn as far as it has come."""
-    if isinstance(each, UnjudgedRequest):
-        return _view(each.start, live=True, phase=Phase.PASSING)
-    session = each.session
-    if session is None:
-        phase = Phase.WAITING
-    elif session.gate.state is GateState.HOLDING:
-        phase = Phase.HOLDING if session.verdict is None else Phase.DECIDING
-        if isinstance(each.question, Confirmation) and each.question.answer is None:
-            phase = Phase.CONFIRMING
-    else:
-        phase = Phase.PASSING if session.verdict is None else Phase.ENDED
-    return _view(each.snapshot(), live=True, phase=phase)
-
-
 def view_of_recorded(entry: TurnEntry) -> messages.TurnView:
     """A turn as recorded."""
-    return _view(entry, live=False, phase=Phase.ENDED if entry.outcome is not None else Phase.UNKNOWN)
-
-
-def _view(entry: TurnStart, *, live: bool, phase: Phase) -> messages.TurnView:
-    known = {each.name: getattr(entry, each.name) for each in dataclasses.fields(entry)}
-    return messages.TurnView(**known, live=live, phase=phase)
+    return view_of(entry, live=False, phase=Phase.ENDED if entry.outcome is not None else Phase.UNKNOWN)
 
 
 def _matches(view: messages.TurnView, query: messages.TurnQuery) -> bool:

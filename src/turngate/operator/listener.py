@@ -22,6 +22,7 @@ from turngate.ledger.location import sqlite_path
 from turngate.operator.api import MAX_BODY, OperatorApi
 from turngate.operator.auth import Doorkeeper
 from turngate.operator.control import Control
+from turngate.operator.serving import GateServing, Serving
 from turngate.operator.tokens import TokenStore, first_token, first_token_path, token_store_path
 from turngate.proxy.app import Gate
 from turngate.proxy.front import FrontLimits, front_protocol
@@ -51,11 +52,13 @@ class _Server(uvicorn.Server):
 
 
 @contextlib.asynccontextmanager
-async def open_plane(gate: Gate) -> AsyncIterator[Plane | None]:
+async def open_plane(serving: Serving | Gate) -> AsyncIterator[Plane | None]:
     """Serve operators while the context is open; None if the configuration says `off`."""
-    config = gate.config.operator
-    ledger = sqlite_path(gate.config.ledger.url)
-    control = Control(gate, ledger)
+    if isinstance(serving, Gate):
+        serving = GateServing(serving)
+    config = serving.config.operator
+    ledger = sqlite_path(serving.config.ledger.url)
+    control = Control(serving, ledger)
     async with control.running():
         if config.is_off:
             yield None

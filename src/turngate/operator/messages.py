@@ -244,6 +244,20 @@ class LedgerStatus(Struct, frozen=True, kw_only=True):
     refused: int
 
 
+class WorkerStatus(Struct, frozen=True, kw_only=True):
+    """One process that takes turns."""
+
+    pid: int
+    started_at: float
+    answers: bool
+    """Whether these are its figures of now; one that does not answer is shown with its last ones."""
+    turns_under_way: int
+    holding: int
+    held_bytes: int
+    latches: int
+    """How many are in force in it."""
+
+
 class Status(Struct, frozen=True, kw_only=True):
     """The gate at a glance."""
 
@@ -255,6 +269,8 @@ class Status(Struct, frozen=True, kw_only=True):
     held_bytes_limit: int
     latches: list[Latch]
     """Those in force."""
+    workers: list[WorkerStatus]
+    """The processes that take turns, the oldest first."""
     upstreams: list[UpstreamStatus]
     ledger: LedgerStatus
     passed_unjudged: int

@@ -30,8 +30,9 @@ from turngate.dialects.openai_chat import OpenAIChat
 from turngate.ledger.entry import TurnStart
 from turngate.ledger.location import sqlite_path
 from turngate.ledger.turn_id import new_turn_id
-from turngate.metrics import Metrics, State, TurnFigures
+from turngate.metrics import Metrics, State, TurnCounts, TurnFigures
 from turngate.proxy import passthrough
+from turngate.proxy.cancel import Cancelled, cancel_own
 from turngate.proxy.claim import owner_digest
 from turngate.proxy.front import front_of, request_target
 from turngate.proxy.headers import (
@@ -42,11 +43,12 @@ from turngate.proxy.headers import (
     signed_fields,
 )
 from turngate.proxy.http_turn import HttpTurn
-from turngate.proxy.ownership import Conversations, conversation_of, owner_of
+from turngate.proxy.ownership import conversation_of, owner_of
 from turngate.proxy.passthrough import PassCounters
 from turngate.proxy.relay import Judging, TurnRelay
 from turngate.proxy.reply import Reply
 from turngate.proxy.route import Route, find_route
+from turngate.proxy.shared import Shared
 from turngate.proxy.stop import Stop, UnjudgedRequest
 from turngate.schema import full as _full  # noqa: F401 -- loaded now, so that no turn waits for it
 from turngate.transport import RequestHead, Upstream, UpstreamError, UpstreamResponse
@@ -77,16 +79,18 @@ class Gate:
     upstreams: Mapping[str, Upstream]
     """The HTTP clients, by upstream name."""
     own: ASGIApp
+    shared: Shared
     counters: PassCounters = field(default_factory=PassCounters)
-    conversations: Conversations = field(default_factory=Conversations)
     metrics: Metrics = field(init=False)
+    counts: TurnCounts = field(init=False)
     desk: Desk = field(init=False)
 
     def __post_init__(self) -> None:
         """Have what the gate counts read when it is scraped, and let nobody in who is unknown."""
-        self.metrics = Metrics(self._state)
+        self.metrics = Metrics(self.state)
+        self.counts = self.shared.counts or self.metrics
         keys = gate_key_path(sqlite_path(self.config.ledger.url))
-        self.desk = Desk(self.config, keys, self._digest)
+        self.desk = Desk(self.config, keys, self._digest, allowances=self.shared.allowances)
 
     def _digest(self, credential: bytes) -> str:
         return self.judging.ledger.argument_digest("credential", 0, "", credential)
@@ -120,7 +124,7 @@ class Gate:
             )
             return
         dialect = dialect_for(scope["method"], route.path, route.upstream.family)
-        caller = self.desk.admit(scope["headers"], route.upstream, asyncio.get_running_loop().time())
+        caller = await self.desk.admit(scope["headers"], route.upstream)
         if isinstance(caller, Denial):
             await self._refuse(reply, caller.status, caller.code, caller.message, dialect)
             return
@@ -177,9 +181,10 @@ class Gate:
         self._register(turn_id, under_way, task)
         under_way.owner = owner
         conversation = conversation_of(scope["headers"], owner)
-        self.conversations.begin(conversation, under_way)
         response: UpstreamResponse | None = None
         try:
+            if conversation is not None:
+                await self.shared.conversations.begin(conversation, turn_id, under_way)
             response = await self.upstreams[route.upstream.name].request(head, body, route.upstream.timeouts)
             await self._answer(response, reply, route, turn, turn_id)
         except UpstreamError as error:
@@ -201,7 +206,8 @@ class Gate:
             raise
         finally:
             watch.end()
-            self.conversations.end(conversation, under_way)
+            if conversation is not None:
+                self.shared.conversations.end(conversation, turn_id, under_way)
             self.judging.live.pop(turn_id, None)
             self.judging.unjudged.pop(turn_id, None)
             if response is not None:
@@ -222,11 +228,12 @@ class Gate:
 
     def _count(self, turn: TurnRelay, reply: Reply) -> None:
         if (counted := figures(turn, reply)) is not None:
-            self.metrics.turn_over(counted)
+            self.counts.turn_over(counted)
         if turn.stopped_at is not None and turn.stopped is not None and turn.stopped.latch is not None:
-            self.metrics.stopped(asyncio.get_running_loop().time() - turn.stopped_at)
+            self.counts.stopped(asyncio.get_running_loop().time() - turn.stopped_at)
 
-    def _state(self) -> State:
+    def state(self) -> State:
+        """What it holds at this moment, and what it has counted besides turns."""
         judging, passes, lost = self.judging, self.counters, self.judging.ledger.counters
         return State(
             live=len(judging.live),
@@ -366,6 +373,11 @@ class Gate:
         else:
             message = "turngate failed while it handled this request. Nothing of the reply was passed on."
             await self._refuse(reply, 500, "gate_failure", message)
+
+    async def cancel(self, turn_id: str, owner: bytes) -> Cancelled | None:
+        """Cancel a turn for its application, whichever worker has it."""
+        own = await cancel_own(self.judging, turn_id, owner)
+        return own or await self.shared.cancel_elsewhere(turn_id, owner)
 
     def stop_all(self) -> int:
         """End every turn under way, truthfully: the process is shutting down."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
 from typing import Final
 
 from starlette.requests import Request
@@ -26,22 +27,44 @@ _POLL_S: Final = 0.005
 Endpoint = Callable[[Request], Awaitable[JSONResponse]]
 
 
-def cancel_turn(judging: Judging) -> Endpoint:
+@dataclass(frozen=True, slots=True)
+class Cancelled:
+    """What became of a turn that its application cancelled."""
+
+    outcome: Outcome
+    ended: bool
+    """Whether it is over, or only about to end."""
+
+
+Canceller = Callable[[str, bytes], Awaitable[Cancelled | None]]
+"""Cancels a turn, by its id, for an owner; None if no such turn of theirs is under way."""
+
+
+def cancel_turn(cancel: Canceller) -> Endpoint:
     """The endpoint."""
 
-    async def cancel(request: Request) -> JSONResponse:
+    async def endpoint(request: Request) -> JSONResponse:
         turn_id = request.path_params["turn_id"]
-        turn = judging.live.get(turn_id) or judging.unjudged.get(turn_id)
-        if turn is None or not same_owner(turn.owner, owner_of(request.headers.raw)):
+        done = await cancel(turn_id, owner_of(request.headers.raw))
+        if done is None:
             error = {"message": "No such turn of yours is under way.", "code": "not_found"}
             return JSONResponse({"error": error}, status_code=404)
-        turn.stop(CANCELLED)
-        ended = await _ended(judging, turn_id)
         return JSONResponse(
-            {"turn": turn_id, "outcome": _outcome(turn), "ended": ended}, status_code=200 if ended else 202
+            {"turn": turn_id, "outcome": done.outcome, "ended": done.ended},
+            status_code=200 if done.ended else 202,
         )
 
-    return cancel
+    return endpoint
+
+
+async def cancel_own(judging: Judging, turn_id: str, owner: bytes) -> Cancelled | None:
+    """Cancel a turn of this process."""
+    turn = judging.live.get(turn_id) or judging.unjudged.get(turn_id)
+    if turn is None or not same_owner(turn.owner, owner):
+        return None
+    turn.stop(CANCELLED)
+    ended = await _ended(judging, turn_id)
+    return Cancelled(_outcome(turn), ended)
 
 
 async def _ended(judging: Judging, turn_id: str) -> bool:

@@ -7,7 +7,6 @@ answer again. turngate runs nothing: the answer names the call, and the digest o
 
 from __future__ import annotations
 
-import asyncio
 import hmac
 import time
 from collections.abc import Awaitable, Callable
@@ -20,12 +19,12 @@ from turngate.core.event import RunsOn
 from turngate.errors import LedgerError
 from turngate.ledger.claim import Claim
 from turngate.ledger.entry import CallEntry, TurnEntry
-from turngate.ledger.reader import LedgerReader
 from turngate.ledger.store import Ledger, Refusal
 from turngate.proxy.ownership import owner_of
 
 KEY_LIMIT: Final = 128
 Endpoint = Callable[[Request], Awaitable[JSONResponse]]
+FindTurn = Callable[[str], Awaitable[TurnEntry | None]]
 
 
 def owner_digest(ledger: Ledger, owner: bytes) -> str:
@@ -33,8 +32,8 @@ def owner_digest(ledger: Ledger, owner: bytes) -> str:
     return ledger.argument_digest("owner", 0, "", owner)
 
 
-def claim_call(ledger: Ledger, read: Callable[[], LedgerReader]) -> Endpoint:
-    """The endpoint; `read` opens the ledger for reading."""
+def claim_call(ledger: Ledger, find: FindTurn) -> Endpoint:
+    """The endpoint; `find` looks a recorded turn up."""
 
     async def claim(request: Request) -> JSONResponse:
         key = request.headers.get("idempotency-key", "")
@@ -42,7 +41,7 @@ def claim_call(ledger: Ledger, read: Callable[[], LedgerReader]) -> Endpoint:
             return _problem(400, "invalid_request", f"Idempotency-Key has more than {KEY_LIMIT} characters.")
         names = request.path_params
         try:
-            turn = await asyncio.to_thread(_find, read, names["turn_id"])
+            turn = await find(names["turn_id"])
             owner = owner_digest(ledger, owner_of(request.headers.raw))
             if turn is None or not hmac.compare_digest(turn.owner.encode(), owner.encode()):
                 return _problem(404, "not_found", "No such turn of yours.")
@@ -58,11 +57,6 @@ def claim_call(ledger: Ledger, read: Callable[[], LedgerReader]) -> Endpoint:
         return JSONResponse({"granted": True, "claim": answer, **_named(turn, call)})
 
     return claim
-
-
-def _find(read: Callable[[], LedgerReader], turn_id: str) -> TurnEntry | None:
-    with read() as reader:
-        return reader.get_turn(turn_id)
 
 
 def _call(turn: TurnEntry, named: str) -> CallEntry | None:

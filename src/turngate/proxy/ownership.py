@@ -68,16 +68,18 @@ class Conversations:
     def __len__(self) -> int:
         return len(self._under_way)
 
-    def begin(self, conversation: bytes | None, turn: Stoppable) -> None:
+    async def begin(self, conversation: bytes, turn_id: str, turn: Stoppable) -> None:  # noqa: ARG002 -- its workers need the id
         """A turn begins; whatever was under way in its conversation is superseded."""
-        if conversation is None:
-            return
+        self.supersede(conversation, turn)
+
+    def supersede(self, conversation: bytes, turn: Stoppable) -> None:
+        """Have the turn under way in its conversation, and no other."""
         older = self._under_way.get(conversation)
         self._under_way[conversation] = turn
         if older is not None:
             older.stop(SUPERSEDED)
 
-    def end(self, conversation: bytes | None, turn: Stoppable) -> None:
+    def end(self, conversation: bytes, turn_id: str, turn: Stoppable) -> None:  # noqa: ARG002 -- likewise
         """The turn is over."""
-        if conversation is not None and self._under_way.get(conversation) is turn:
+        if self._under_way.get(conversation) is turn:
             del self._under_way[conversation]

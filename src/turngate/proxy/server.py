@@ -14,7 +14,6 @@ import signal
 import sys
 from collections.abc import AsyncIterator, Callable, Iterator
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import structlog
@@ -30,9 +29,8 @@ from turngate.core.session import HeldBudget
 from turngate.demo.provider import serve_demo
 from turngate.errors import ConfigError
 from turngate.ledger.location import sqlite_path
-from turngate.ledger.reader import LedgerReader
 from turngate.ledger.sqlite import SQLiteLedger
-from turngate.ledger.store import Ledger
+from turngate.ledger.store import OperatorLedger
 from turngate.log import configure
 from turngate.operator.listener import open_plane
 from turngate.proxy.app import Gate
@@ -42,6 +40,7 @@ from turngate.proxy.capture import open_captures
 from turngate.proxy.claim import claim_call
 from turngate.proxy.front import FrontLimits, FrontProtocol, front_protocol
 from turngate.proxy.relay import Judging
+from turngate.proxy.shared import Shared, finding
 from turngate.transport import Origin, TlsSettings, Upstream, UpstreamSettings, open_upstream
 
 _log = structlog.get_logger("turngate")
@@ -78,9 +77,7 @@ class GateServer(uvicorn.Server):
         self._stops = asyncio.get_running_loop().call_later(drain, self._gate.stop_all)
 
 
-def own_app(
-    judging: Judging, ledger: Path, ready: Callable[[], bool], status: Callable[[], dict[str, Any]]
-) -> Starlette:
+def own_app(gate: Gate, ready: Callable[[], bool], status: Callable[[], dict[str, Any]]) -> Starlette:
     """Our own endpoints on the proxy's listener: is the process alive, does it take turns, and what an owner may do to one."""
 
     async def health(_request: Request) -> JSONResponse:
@@ -94,10 +91,10 @@ def own_app(
         routes=[
             Endpoint("/turngate/health", health, methods=["GET"]),
             Endpoint("/turngate/ready", readiness, methods=["GET"]),
-            Endpoint("/turngate/turns/{turn_id}/cancel", cancel_turn(judging), methods=["POST"]),
+            Endpoint("/turngate/turns/{turn_id}/cancel", cancel_turn(gate.cancel), methods=["POST"]),
             Endpoint(
                 "/turngate/turns/{turn_id}/calls/{call}/claim",
-                claim_call(judging.ledger, lambda: LedgerReader(ledger)),
+                claim_call(gate.judging.ledger, gate.shared.find_turn),
                 methods=["POST"],
             ),
         ]
@@ -105,7 +102,7 @@ def own_app(
 
 
 @contextlib.asynccontextmanager
-async def open_ledger(config: Config) -> AsyncIterator[Ledger]:
+async def open_ledger(config: Config) -> AsyncIterator[OperatorLedger]:
     """The configured ledger, open."""
     path = sqlite_path(config.ledger.url)
     try:
@@ -123,10 +120,12 @@ async def open_ledger(config: Config) -> AsyncIterator[Ledger]:
 
 
 @contextlib.asynccontextmanager
-async def open_gate(config: Config) -> AsyncIterator[Gate]:
+async def open_gate(config: Config, shared: Shared | None = None) -> AsyncIterator[Gate]:
     """The application with everything it needs: ledger, upstream clients, the demo provider."""
     async with contextlib.AsyncExitStack() as stack:
-        ledger = await stack.enter_async_context(open_ledger(config))
+        if shared is None:
+            ledger = await stack.enter_async_context(open_ledger(config))
+            shared = Shared(ledger, finding(sqlite_path(config.ledger.url)))
         upstreams: dict[str, UpstreamConfig] = {}
         for name, upstream in config.upstreams.items():
             if upstream.is_demo:
@@ -140,7 +139,7 @@ async def open_gate(config: Config) -> AsyncIterator[Gate]:
             clients[name] = open_upstream(upstream_settings(upstream))
             stack.push_async_callback(clients[name].aclose)
         judging = Judging(
-            ledger,
+            shared.ledger,
             HeldBudget(config.server.held_bytes),
             config.schemas,
             release_without_record=config.ledger.release_without_record,
@@ -150,9 +149,9 @@ async def open_gate(config: Config) -> AsyncIterator[Gate]:
         )
         if judging.authorizer is not None:
             stack.push_async_callback(judging.authorizer.aclose)
-        gate = Gate(config, judging, clients, own=_no_endpoints)
-        if isinstance(ledger, SQLiteLedger):
-            ledger.on_commit = gate.metrics.committed
+        gate = Gate(config, judging, clients, own=_no_endpoints, shared=shared)
+        if isinstance(shared.ledger, SQLiteLedger):
+            shared.ledger.on_commit = gate.metrics.committed
         yield gate
 
 
@@ -203,8 +202,7 @@ def gate_server(gate: Gate) -> GateServer:
     )
     server = GateServer(settings, gate)
     gate.own = own_app(
-        gate.judging,
-        sqlite_path(gate.config.ledger.url),
+        gate,
         lambda: server.started and not server.should_exit,
         lambda: {"turns_under_way": len(gate.judging.live), "held_bytes": gate.judging.budget.used},
     )
