@@ -42,9 +42,9 @@ soak: $(VENV)/test.stamp  ## The long forms of the fuzz, crash and memory tests.
 
 lock:  ## Pin again what pyproject.toml asks for.
 	uv pip compile -q --universal --python-version 3.11 --generate-hashes --no-annotate --no-header --no-emit-index-url \
-	  pyproject.toml -o deploy/requirements.lock
+	  --all-extras pyproject.toml -o deploy/requirements.lock
 	uv pip compile -q --universal --python-version 3.11 --generate-hashes --no-annotate --no-header --no-emit-index-url \
-	  --group dev --group sdk pyproject.toml -o tests/requirements.lock
+	  --all-extras --group dev --group sdk pyproject.toml -o tests/requirements.lock
 
 clean:
 	rm -rf $(VENV) var build dist

@@ -53,6 +53,8 @@ class State:
     ledger_refused: int = 0
     captures: Mapping[str, int] = field(default_factory=dict)
     """Redacted captures by what became of them; empty where none are made."""
+    spans: Mapping[str, int] = field(default_factory=dict)
+    """The same of spans."""
 
 
 class TurnCounts(Protocol):
@@ -178,3 +180,9 @@ class _StateCollector(Collector):
         for result, count in now.captures.items():
             captures.add_metric([result], count)
         yield captures
+        spans = CounterMetricFamily(
+            "turngate_spans", "Spans of turns, by what became of them.", labels=["result"]
+        )
+        for result, count in now.spans.items():
+            spans.add_metric([result], count)
+        yield spans

@@ -4,6 +4,7 @@ model     what the rest of the program sees: frozen dataclasses
 keys      every key, with how its value is read
 base_url  an upstream's URL, read
 pinned    the operator's own tool schemas
+traces    where spans go, as the configuration or OpenTelemetry's variables have it
 load      files, variables and flags into a `Config`, or into one message that lists everything wrong
 """
 
@@ -20,6 +21,7 @@ from turngate.config.model import (
     Unjudged,
     UpstreamConfig,
 )
+from turngate.config.traces import TracesConfig
 
 __all__ = [
     "CaptureConfig",
@@ -31,6 +33,7 @@ __all__ = [
     "OperatorConfig",
     "Override",
     "ServerConfig",
+    "TracesConfig",
     "Unjudged",
     "UpstreamConfig",
     "load_config",

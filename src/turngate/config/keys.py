@@ -17,6 +17,7 @@ from typing import Any
 from turngate.config.access import TenantFrom
 from turngate.config.base_url import base_url
 from turngate.config.model import CaptureTurns, LogFormat, Unjudged
+from turngate.config.traces import with_path
 from turngate.core.policy import KeepAliveForm, Mode, OnBlock, Quirk
 from turngate.core.tool_rules import RuleAction
 from turngate.errors import ConfigError
@@ -205,6 +206,19 @@ def operator_listen(value: Any) -> str:
         raise ValueError('must be ADDRESS:PORT, such as "127.0.0.1:8485", "unix:PATH" or "off"') from None
 
 
+def collector_url(value: Any) -> str:
+    """An OTLP/HTTP collector."""
+    return with_path(http_url(value))
+
+
+def ratio(value: Any) -> float:
+    """A part of all."""
+    with contextlib.suppress(ValueError):
+        if (part := seconds(value)) <= 1:
+            return part
+    raise ValueError("must be a number from 0 to 1")
+
+
 def listed(values: Iterable[Any]) -> str:
     """Values, for a message."""
     return ", ".join(str(value) for value in values)
@@ -242,6 +256,7 @@ TENANT: dict[str, Reader] = {
     "turns": whole(0),
     "requests_per_minute": whole(0),
 }
+TRACES: dict[str, Reader] = {"endpoint": collector_url, "sample_ratio": ratio}
 POLICY_SECTION: dict[str, Reader] = {
     "confirm_s": seconds,
     "authorizer_url": http_url,
@@ -314,5 +329,6 @@ SECTIONS: dict[str, dict[str, Reader]] = {
     "log": LOG,
     "schemas": SCHEMAS,
     "capture": CAPTURE,
+    "traces": TRACES,
     "policy": POLICY_SECTION,
 }

@@ -31,6 +31,7 @@ from turngate.config.model import (
     UpstreamConfig,
 )
 from turngate.config.pinned import Pinned
+from turngate.config.traces import TracesConfig, has_exporter, named_collector, speaks_grpc
 from turngate.core.policy import Limits, Timing, TurnPolicy
 from turngate.core.tool_rules import ToolRule
 from turngate.errors import ConfigError
@@ -115,9 +116,11 @@ def load_config(
         reading.upstreams[name] = f"built-in upstream {name}"
         for key, value in settings.items():
             reading.values["upstreams", name, key] = (value, reading.upstreams[name])
+    environ = os.environ if environ is None else environ
+    _read_collector(environ, reading)
     if file is not None:
         _read_file(file, reading)
-    _read_environment(os.environ if environ is None else environ, reading)
+    _read_environment(environ, reading)
     for each in overrides:
         reading.values[each.section, each.key] = (keys.Untyped(each.value), each.source)
     config = _build(reading)
@@ -244,6 +247,20 @@ def _read_environment(environ: Mapping[str, str], reading: _Reading) -> None:
         reading.values[key] = (keys.Untyped(value), variable)
 
 
+def _read_collector(environ: Mapping[str, str], reading: _Reading) -> None:
+    """What OpenTelemetry's variables say, which any setting of ours overrides."""
+    if (named := named_collector(environ)) is None:
+        return
+    if speaks_grpc(environ):
+        reading.warnings.append(
+            f"{named[1]}: no traces; they are sent over OTLP/HTTP only, and grpc is asked for"
+        )
+    elif not has_exporter():
+        reading.warnings.append(f"{named[1]}: no traces; they need the extra: pip install 'turngate[otel]'")
+    else:
+        reading.values["traces", "endpoint"] = named
+
+
 def _key_of(variable: str) -> tuple[str, ...] | None:
     for section, readers in keys.SECTIONS.items():
         key = variable.removeprefix(f"{section}_")
@@ -284,10 +301,18 @@ def _build(reading: _Reading) -> Config:
         reading.complain(str(file), message)
     schemas = pinned.schemas if pinned is not None else {}
     capture = _capture(upstreams.values(), reading)
+    traces = TracesConfig(**reading.section(("traces",), keys.TRACES))
+    if traces.endpoint is not None and not has_exporter():
+        reading.complain(
+            reading.source("traces", "endpoint"),
+            "traces.endpoint: needs the extra: pip install 'turngate[otel]'",
+        )
     warnings = tuple(reading.warnings)
     rules = _rules(upstreams, reading)
     policy = PolicyConfig(rules, **reading.section(("policy",), keys.POLICY_SECTION))
-    return Config(server, ledger, log, upstreams, schemas, warnings, operator, capture, tenants, policy)
+    return Config(
+        server, ledger, log, upstreams, schemas, warnings, operator, capture, tenants, policy, traces
+    )
 
 
 def _capture(upstreams: Iterable[UpstreamConfig], reading: _Reading) -> CaptureConfig:

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from turngate.config.access import PolicyConfig, TenantConfig, TenantFrom
+from turngate.config.traces import TracesConfig
 from turngate.core.policy import MIB, TurnPolicy
 from turngate.transport.head import Origin, Timeouts
 
@@ -199,3 +200,4 @@ class Config:
     capture: CaptureConfig = field(default_factory=CaptureConfig)
     tenants: Mapping[str, TenantConfig] = field(default_factory=dict)
     policy: PolicyConfig = field(default_factory=PolicyConfig)
+    traces: TracesConfig = field(default_factory=TracesConfig)

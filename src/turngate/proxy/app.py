@@ -12,7 +12,7 @@ import traceback
 from collections.abc import Awaitable, Callable, Mapping, MutableMapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import structlog
 from starlette.types import ASGIApp
@@ -53,6 +53,9 @@ from turngate.proxy.stop import Stop, UnjudgedRequest
 from turngate.schema import full as _full  # noqa: F401 -- loaded now, so that no turn waits for it
 from turngate.transport import RequestHead, Upstream, UpstreamError, UpstreamResponse
 
+if TYPE_CHECKING:
+    from turngate.traces.turn import Tracing, TurnTrace
+
 Scope = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
 Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
@@ -80,6 +83,7 @@ class Gate:
     """The HTTP clients, by upstream name."""
     own: ASGIApp
     shared: Shared
+    tracing: Tracing | None = None
     counters: PassCounters = field(default_factory=PassCounters)
     metrics: Metrics = field(init=False)
     counts: TurnCounts = field(init=False)
@@ -166,14 +170,14 @@ class Gate:
             return
         if turn is not None and self.config.policy.strip_disabled_tools and not signed_fields(caller.headers):
             body = turn.offered(body)
-        head = RequestHead(
-            scope["method"].encode(),
-            route.upstream.origin,
-            route.target,
-            request_headers(
-                caller.headers, judged=dialect is not None or not passthrough.carries_no_turn(route.path)
-            ),
+        headers = request_headers(
+            caller.headers, judged=dialect is not None or not passthrough.carries_no_turn(route.path)
         )
+        trace: TurnTrace | None = None
+        if self.tracing is not None and turn is not None:
+            trace = self.tracing.begin(turn.start, route.upstream, scope["headers"])
+            headers = trace.carried(headers)
+        head = RequestHead(scope["method"].encode(), route.upstream.origin, route.target, headers)
         task = asyncio.current_task()
         if task is None:
             raise RuntimeError("a request is served outside of a task")
@@ -188,6 +192,8 @@ class Gate:
             response = await self.upstreams[route.upstream.name].request(head, body, route.upstream.timeouts)
             await self._answer(response, reply, route, turn, turn_id)
         except UpstreamError as error:
+            if trace is not None:
+                trace.failed = error.reason
             await self._unreachable(reply, route, error, dialect)
         except asyncio.CancelledError:
             if under_way.stopped is not None and not watch.gone:
@@ -201,6 +207,8 @@ class Gate:
             task.uncancel()
             reply.cut()
         except Exception:
+            if trace is not None:
+                trace.failed = Reason.GATE_FAILURE.value
             if turn is not None:
                 await turn.abort(Reason.GATE_FAILURE)
             raise
@@ -214,7 +222,9 @@ class Gate:
                 response.close()
             if turn is not None:
                 self._count(turn, reply)
-                log_turn(turn)
+                log_turn(turn, trace)
+            if trace is not None and turn is not None:
+                trace.end(turn, reply, None if response is None else response.status)
 
     def _register(
         self, turn_id: str, under_way: TurnRelay | UnjudgedRequest, task: asyncio.Task[Any]
@@ -245,6 +255,7 @@ class Gate:
             ledger_failed=lost.failed,
             ledger_refused=lost.refused,
             captures=judging.captures.counts if judging.captures is not None else {},
+            spans=self.tracing.counts.by_result() if self.tracing is not None else {},
         )
 
     async def _answer(
@@ -482,7 +493,7 @@ def figures(turn: TurnRelay, reply: Reply) -> TurnFigures | None:
     )
 
 
-def log_turn(turn: TurnRelay) -> None:
+def log_turn(turn: TurnRelay, trace: TurnTrace | None = None) -> None:
     """One line a turn: what was decided and why, never what was said."""
     session = turn.session
     if session is None or session.verdict is None:
@@ -509,4 +520,5 @@ def log_turn(turn: TurnRelay) -> None:
         bytes_held=session.gate.held_bytes,
         bytes_injected=tally.bytes_injected,
         held_s=held,
+        **({} if trace is None else {"trace_id": trace.trace_id, "span_id": trace.span_id}),
     )

@@ -28,6 +28,7 @@ class Reply:
         "bytes_out",
         "dropped",
         "ended",
+        "ended_at",
         "first_at",
         "started",
     )
@@ -45,6 +46,8 @@ class Reply:
         self.bytes_out = 0
         self.first_at: float | None = None
         """When the first bytes of the body went out, in the loop's seconds."""
+        self.ended_at: float | None = None
+        """When its end went out, or it was cut; likewise."""
         self._unsent = False
 
     def prepare(self, status: int, headers: Headers) -> None:
@@ -80,6 +83,7 @@ class Reply:
         if not self.started:
             await self.start()
         self.ended = self._unsent = True
+        self.ended_at = asyncio.get_running_loop().time()
         self._count(len(data))
         await self._send({"type": "http.response.body", "body": data, "more_body": False})
         self._unsent = False
@@ -104,4 +108,5 @@ class Reply:
         """End the reply as a cut."""
         if not self.ended:
             self.ended = True
+            self.ended_at = asyncio.get_running_loop().time()
             self._abort()

@@ -40,6 +40,7 @@ from turngate.proxy.capture import open_captures
 from turngate.proxy.claim import claim_call
 from turngate.proxy.front import FrontLimits, FrontProtocol, front_protocol
 from turngate.proxy.relay import Judging
+from turngate.traces import open_traces
 from turngate.proxy.shared import Shared, finding
 from turngate.transport import Origin, TlsSettings, Upstream, UpstreamSettings, open_upstream
 
@@ -149,7 +150,8 @@ async def open_gate(config: Config, shared: Shared | None = None) -> AsyncIterat
         )
         if judging.authorizer is not None:
             stack.push_async_callback(judging.authorizer.aclose)
-        gate = Gate(config, judging, clients, own=_no_endpoints, shared=shared)
+        tracing = await stack.enter_async_context(open_traces(config.traces))
+        gate = Gate(config, judging, clients, own=_no_endpoints, shared=shared, tracing=tracing)
         if isinstance(shared.ledger, SQLiteLedger):
             shared.ledger.on_commit = gate.metrics.committed
         yield gate
