@@ -40,8 +40,8 @@ from turngate.proxy.capture import open_captures
 from turngate.proxy.claim import claim_call
 from turngate.proxy.front import FrontLimits, FrontProtocol, front_protocol
 from turngate.proxy.relay import Judging
-from turngate.traces import open_traces
 from turngate.proxy.shared import Shared, finding
+from turngate.traces import open_traces
 from turngate.transport import Origin, TlsSettings, Upstream, UpstreamSettings, open_upstream
 
 _log = structlog.get_logger("turngate")
