@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 import ssl
 from pathlib import Path
 
@@ -36,7 +37,10 @@ NOTHING = answering(then=hang)
 HOLDING = answering(SSE_HEAD + chunked(OPENING + CALL), then=hang)
 STRANGE = "<script>alert(1)</script>\u202egnp\x00"
 
-READ = ["", "latches", "status", "live/turns"]
+READ = [
+    *("", "approvals", "latches", "figures", "figures?as=table", "audit", "audit?changes=false", "status"),
+    *("live/turns", "live/approvals", "live/figures"),
+]
 
 
 async def one_in_phase(browser: Browser, phase: str) -> Seen:
@@ -63,7 +67,7 @@ def test_nobody_sees_a_page_without_a_session(run: Run, tmp_path: Path) -> None:
             for page in PAGES:
                 if page.open:
                     continue
-                path = page.pattern.replace("(?P<turn_id>[^/]{1,64})", "tg_x")
+                path = re.sub(r"\(\?P<\w+>.+?\)", "tg_x", page.pattern)
                 seen = await browser.ask(page.method, BASE + path, b"", {"Origin": stage.plane.address})
                 assert (seen.status, seen.location) == (303, f"{BASE}login"), page
                 assert seen.html == ""
@@ -84,14 +88,13 @@ def test_each_role_is_served_what_it_may(run: Run, tmp_path: Path, role: Role) -
             await stage.world.ask()
             turn = await stage.world.turn()
             browser = await logged_in(stage, role)
-            own = {"logout", "", "review"} if role is Role.OPERATOR else {"logout", ""}
-            for path in (*READ, f"turns/{turn.turn_id}", f"live/turns/{turn.turn_id}"):
+            own = {"logout", "", "audit"} | ({"review"} if role is Role.OPERATOR else set())
+            acting = ("latches", f"turns/{turn.turn_id}", f"latches/{latch['id']}")
+            for path in (*READ, *acting, f"live/turns/{turn.turn_id}"):
                 seen = await browser.get(BASE + path)
                 assert seen.status == 200, path
                 assert {form.action.removeprefix(BASE) for form in seen.forms} <= own
-                assert ("review" in seen.html) is (
-                    role is Role.OPERATOR and path in ("latches", f"turns/{turn.turn_id}")
-                )
+                assert ("review" in seen.html) is (role is Role.OPERATOR and path in acting)
             csrf = (await browser.get()).form("logout").fields["csrf"]
             lift = {"csrf": csrf, "act": "lift", "latch_id": latch["id"], "reason": "over"}
             for action, expected in (("review", 200), ("confirm", 404)):
@@ -280,9 +283,10 @@ def test_every_answer_has_the_strict_policy_and_no_page_has_script_or_style_in_i
             await stage.world.ask()
             turn = await stage.world.turn()
             ann = await logged_in(stage)
-            await stage.operator.latch("stop_model", model="another")
+            latch = await stage.operator.latch("stop_model", model="another")
             nobody = Browser(stage.plane.address)
             pages = [await ann.get(BASE + path) for path in (*READ, f"turns/{turn.turn_id}", "nothing")]
+            pages.append(await ann.get(f"{BASE}latches/{latch['id']}"))
             pages += [await nobody.get(), await nobody.get(f"{BASE}login")]
             pages += [await nobody.get(f"{BASE}static/{name}") for name in ("htmx.js", "console.css")]
             for seen in pages:
@@ -398,11 +402,12 @@ def test_two_clicks_stop_a_turn_under_way_and_two_lift_the_stop(run: Run, tmp_pa
                 assert "ends 1 of the turns under way" in shown.text
                 assert (await stage.operator.get("/latches"))["latches"] == []
                 confirm = shown.form("confirm")
-                assert (await ann.send(confirm)).location == f"{BASE}latches"
+                done = await ann.send(confirm)
                 told = (await client.answer()).details()
                 assert (told["reason"], told["codes"]) == ("stopped_by_operator", ["tool_disabled"])
-            assert (await ann.send(confirm)).status == 303
+            assert (await ann.send(confirm)).location == done.location
             (latch,) = (await stage.operator.get("/latches"))["latches"]
+            assert done.location == f"{BASE}latches/{latch['id']}"
             assert (latch["tool"], latch["reason"], latch["actor"]) == (
                 "send_mail",
                 "case 4711",
@@ -411,7 +416,7 @@ def test_two_clicks_stop_a_turn_under_way_and_two_lift_the_stop(run: Run, tmp_pa
             latches = await ann.get(f"{BASE}latches")
             assert "1 in force" in latches.text
             lift = latches.form("review", act="lift", latch_id=latch["id"])
-            assert (await two_clicks(ann, lift, reason="closed")).location == f"{BASE}latches"
+            assert (await two_clicks(ann, lift, reason="closed")).location == done.location
             (latch,) = (await stage.operator.get("/latches"))["latches"]
             assert (latch["lifted_by"], latch["lift_reason"]) == ("a-operator", "closed")
             changes = (await stage.operator.get("/audit?changes=true"))["audit"]

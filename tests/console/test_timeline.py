@@ -6,10 +6,11 @@ import dataclasses
 
 from turngate.console.timeline import timeline
 from turngate.core.verdict import Outcome, Reason
-from turngate.ledger.entry import CallEntry
-from turngate.operator.messages import Phase, TurnView
+from turngate.ledger.entry import CallEntry, Confirmed, Delivery
+from turngate.ledger.reader import ClaimRow
+from turngate.operator.messages import Phase, TurnDetail
 
-TURN = TurnView(
+TURN = TurnDetail(
     turn_id="tg_1",
     tenant="default",
     actor="",
@@ -32,6 +33,8 @@ TURN = TurnView(
     ),
     live=False,
     phase=Phase.ENDED,
+    delivered_at=None,
+    claims=(),
 )
 
 
@@ -55,3 +58,27 @@ def test_what_is_not_recorded_yet_is_not_claimed() -> None:
         "last event, [DONE]",
         "blocked: invalid",
     ]
+
+
+def test_who_was_asked_and_what_came_after_the_decision_is_told() -> None:
+    asked = Confirmed(asked_at=103.1, expires_at=153.1)
+    expired = dataclasses.replace(asked, answer="expired", answered_at=103.2)
+    told = [
+        moment.what
+        for moment in timeline(dataclasses.replace(TURN, calls=(), confirmation=expired, latch="tgl_1"))
+    ]
+    assert told[-3:] == ["a person is asked", "expired: nobody answered", "blocked: invalid, by latch tgl_1"]
+    waiting = dataclasses.replace(TURN, calls=(), confirmation=asked, live=True)
+    assert [moment.what for moment in timeline(waiting)][-1] == "a person is asked"
+    sent = dataclasses.replace(
+        TURN,
+        calls=(),
+        confirmation=dataclasses.replace(expired, answer="approved", actor="ann", reason="seen"),
+        delivery=Delivery.UNKNOWN,
+        delivered_at=104.0,
+        claims=(ClaimRow(choice=0, slot="1", at=105.0),),
+    )
+    told = [moment.what for moment in timeline(sent)]
+    assert "approved by ann: seen" in told
+    assert "nobody knows how much arrived" in told[-2]
+    assert told[-1] == "call 0/1: claimed by an executor"

@@ -77,6 +77,7 @@ def test_an_approved_turn_is_released_byte_for_byte_and_who_approved_is_on_recor
             assert told is not None
             assert (told.answer, told.actor, told.reason) == ("approved", row.actor, "drill")
             assert turn.started_at <= told.asked_at <= (told.answered_at or 0) <= told.expires_at
+            assert (turn.decided_at or 0) >= (told.answered_at or 0)
 
     run(main())
 

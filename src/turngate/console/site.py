@@ -14,7 +14,6 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any, Final
 
-import msgspec
 import structlog
 
 from turngate.console import acts
@@ -25,7 +24,6 @@ from turngate.console.forms import (
     VISITOR,
     Seal,
     check_origin,
-    converted,
     cookie,
     header,
     is_encrypted,
@@ -33,17 +31,15 @@ from turngate.console.forms import (
     read_form,
     set_cookie,
 )
+from turngate.console.pages import Pages, Visit
 from turngate.console.rendering import render
-from turngate.console.sessions import Session, Sessions
-from turngate.console.timeline import timeline
-from turngate.core.verdict import Outcome, Reason
+from turngate.console.sessions import Sessions
 from turngate.errors import LedgerError
 from turngate.ledger.audit import AuditNote
-from turngate.ledger.latch import LatchKind
 from turngate.operator.auth import Caller, Doorkeeper, peer_of, require
 from turngate.operator.control import Control
 from turngate.operator.handlers import Ask, Handlers
-from turngate.operator.messages import LatchQuery, NewLatch, NoQuery, TurnQuery
+from turngate.operator.messages import LatchSet, NewLatch, NoQuery
 from turngate.operator.problem import ProblemError
 from turngate.operator.tokens import Role
 from turngate.proxy.app import ClientGoneError, Receive, Scope, Send
@@ -74,7 +70,10 @@ _log = structlog.get_logger("turngate")
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Page:
-    """One path. `name` is the method's; `open` needs no session, and `recorded` pages have their row in the audit."""
+    """One path. `name` is the method's; `open` needs no session, and `recorded` pages have their row in the audit.
+
+    What is only shown has a `template`, whole or, for the part of a page that moves, the fragment alone.
+    """
 
     method: str
     pattern: str
@@ -82,15 +81,32 @@ class Page:
     role: Role = Role.VIEWER
     open: bool = False
     recorded: bool = True
+    template: str | None = None
 
+
+def _shown(name: str, pattern: str | None = None) -> Page:
+    return Page("GET", name if pattern is None else pattern, name, template=f"{name}.html")
+
+
+def _moving(name: str, pattern: str) -> Page:
+    return Page("GET", f"live/{pattern}", f"live_{name}", recorded=False, template=f"live_{name}.html")
+
+
+_TURN: Final = "turns/(?P<turn_id>[^/]{1,64})"
 
 PAGES: Final = (
-    Page("GET", "", "turns"),
-    Page("GET", "turns/(?P<turn_id>[^/]{1,64})", "turn"),
-    Page("GET", "latches", "latches"),
-    Page("GET", "status", "status"),
-    Page("GET", "live/turns", "live_turns", recorded=False),
-    Page("GET", "live/turns/(?P<turn_id>[^/]{1,64})", "live_turn", recorded=False),
+    _shown("turns", ""),
+    _shown("turn", _TURN),
+    _shown("approvals"),
+    _shown("latches"),
+    _shown("latch", "latches/(?P<latch_id>[^/]{1,64})"),
+    _shown("figures"),
+    _shown("audit"),
+    _shown("status"),
+    _moving("turns", "turns"),
+    _moving("turn", _TURN),
+    _moving("approvals", "approvals"),
+    _moving("figures", "figures"),
     Page("POST", "review", "review", Role.OPERATOR),
     Page("POST", "confirm", "confirm", Role.OPERATOR),
     Page("GET", "login", "show_login", open=True, recorded=False),
@@ -110,24 +126,6 @@ class Reply:
     headers: Headers = dataclasses.field(default_factory=lambda: [NO_STORE])
 
 
-@dataclasses.dataclass(slots=True)
-class Visit:
-    """One request, as far as it is understood."""
-
-    scope: Scope
-    names: dict[str, str] = dataclasses.field(default_factory=dict)
-    fields: dict[str, str] = dataclasses.field(default_factory=dict)
-    """Of the query, or of the form that was posted."""
-    secret: str | None = None
-    session: Session | None = None
-    ask: Ask | None = None
-
-    def asking(self, **about: Any) -> Ask:
-        """The same request to another of the interface's handlers."""
-        assert self.ask is not None
-        return dataclasses.replace(self.ask, **about)
-
-
 class Console:
     """The ASGI application below `/console/`."""
 
@@ -135,6 +133,7 @@ class Console:
         self._control = control
         self._doorkeeper = doorkeeper
         self._handlers = Handlers(control)
+        self._pages = Pages(control, self._handlers)
         self._sessions = Sessions(doorkeeper.still_admits)
         self._seal = Seal()
 
@@ -147,16 +146,16 @@ class Console:
             front_of(scope).abort()
             return
         except ProblemError as problem:
-            reply = self._refuse(visit, problem)
+            reply = await self._refuse(visit, problem)
         except LedgerError as error:
             _log.error("ledger_unavailable", operation="console", error=str(error))
             message = "The ledger does not answer. While it does not, no tool call is released. Try again."
-            reply = self._refuse(visit, ProblemError("ledger_unavailable", message))
+            reply = await self._refuse(visit, ProblemError("ledger_unavailable", message))
         except Exception as error:  # noqa: BLE001 -- its text may quote what was asked
             frames = traceback.extract_tb(error.__traceback__)
             where = [f"{Path(frame.filename).name}:{frame.lineno}" for frame in frames[-8:]]
             _log.error("console_failed", error=type(error).__name__, where=where)
-            reply = self._refuse(
+            reply = await self._refuse(
                 visit, ProblemError("internal", "turngate failed while it handled this request.")
             )
         await _send(send, reply)
@@ -178,7 +177,10 @@ class Console:
             self._seal.check(cookie(scope, name), visit.fields.pop("csrf", ""))
         elif page.name != "static":
             visit.fields = read_fields(scope["query_string"])
-        reply: Reply = await getattr(self, page.name)(visit)
+        if page.template is None:
+            reply: Reply = await getattr(self, page.name)(visit)
+        else:
+            reply = await self._page(visit, page.template, **await getattr(self._pages, page.name)(visit))
         if page.recorded and visit.ask is not None and not visit.ask.recorded:
             self._audit(visit.ask.note(reply.status))
         return reply
@@ -192,60 +194,17 @@ class Console:
             caller = Caller(token.name, token.id, token.role, peer_of(scope))
             visit.ask = Ask(caller, scope["method"], scope["path"][:PATH_LIMIT], {}, NoQuery())
 
-    # Pages.
-
-    async def turns(self, visit: Visit) -> Reply:
-        """Turns under way, and those that are over."""
-        query = _turn_query(visit)
-        live = await self._live(visit, query)
-        past = await self._handlers.list_turns(visit.asking(query=msgspec.structs.replace(query, live=False)))
-        return self._page(
-            visit,
-            "turns.html",
-            live=live.turns,
-            past=past,
-            fields=visit.fields,
-            first={name: value for name, value in visit.fields.items() if name != "before"},
-            outcomes=list(Outcome),
-            reasons=list(Reason),
-        )
-
-    async def live_turns(self, visit: Visit) -> Reply:
-        """The part of that page that moves."""
-        page = await self._live(visit, _turn_query(visit))
-        return Reply(render("live_turns.html", live=page.turns))
-
-    async def turn(self, visit: Visit) -> Reply:
-        """One turn."""
-        return self._page(visit, "turn.html", **await self._one_turn(visit))
-
-    async def live_turn(self, visit: Visit) -> Reply:
-        """The part of that page that moves; it stops asking once the turn is over."""
-        return Reply(render("live_turn.html", **await self._one_turn(visit)))
-
-    async def latches(self, visit: Visit) -> Reply:
-        """Latches, and the form for a new one."""
-        prefilled = {
-            name: visit.fields.pop(name, "")
-            for name in ("kind", "subject", "tenant", "upstream", "model", "route")
-        }
-        query = converted(visit.fields, LatchQuery)
-        page = await self._handlers.list_latches(visit.asking(query=query))
-        return self._page(visit, "latches.html", page=page, kinds=list(LatchKind), new=prefilled)
-
-    async def status(self, visit: Visit) -> Reply:
-        """The gate at a glance."""
-        return self._page(
-            visit, "status.html", told=await self._handlers.get_status(visit.asking()), now=time.time()
-        )
+    # Changes.
 
     async def review(self, visit: Visit) -> Reply:
         """The first click: show what the second one will do."""
         assert visit.session is not None
         reviewed = acts.review(visit.fields)
-        ahead = await acts.preview(self._control, reviewed.body) if isinstance(reviewed.body, NewLatch) else None
+        ahead = (
+            await acts.preview(self._control, reviewed.body) if isinstance(reviewed.body, NewLatch) else None
+        )
         ticket = visit.session.keep(reviewed)
-        return self._page(visit, "review.html", reviewed=reviewed, ahead=ahead, ticket=ticket)
+        return await self._page(visit, "review.html", reviewed=reviewed, ahead=ahead, ticket=ticket)
 
     async def confirm(self, visit: Visit) -> Reply:
         """The second click: do it."""
@@ -256,8 +215,10 @@ class Console:
         if reviewed is None:
             raise ProblemError("not_found", "Nothing waits to be confirmed here. Start again.")
         reviewed.ask(visit.ask, ticket)
-        await getattr(self._handlers, reviewed.act.operation)(visit.ask)
-        return _redirect("latches" if reviewed.act.named != "turn_id" else f"turns/{reviewed.name}")
+        done = await getattr(self._handlers, reviewed.act.operation)(visit.ask)
+        if isinstance(done, LatchSet):
+            return _redirect(f"latches/{done.latch.id}")
+        return _redirect(f"{'turns' if reviewed.act.named == 'turn_id' else 'latches'}/{reviewed.name}")
 
     # Coming and going.
 
@@ -312,28 +273,18 @@ class Console:
 
     # Parts of pages.
 
-    async def _live(self, visit: Visit, query: TurnQuery) -> Any:
-        return await self._handlers.list_turns(
-            visit.asking(query=msgspec.structs.replace(query, live=True, before=None))
-        )
-
-    async def _one_turn(self, visit: Visit) -> dict[str, Any]:
-        turn = await self._handlers.get_turn(visit.asking())
-        return {"turn": turn, "timeline": timeline(turn), "may_act": self._may_act(visit)}
-
-    def _may_act(self, visit: Visit) -> bool:
-        return visit.ask is not None and visit.ask.caller.role.allows(Role.OPERATOR)
-
-    def _page(self, visit: Visit, template: str, *, status: int = 200, **context: Any) -> Reply:
+    async def _page(self, visit: Visit, template: str, *, status: int = 200, **context: Any) -> Reply:
         me = visit.ask.caller if visit.ask is not None else None
         csrf = self._seal.of(visit.secret) if me is not None and visit.secret is not None else ""
-        standing = len(self._control.ledger.latches) if me is not None else 0
-        common = {"me": me, "csrf": csrf, "standing": standing, "may_act": self._may_act(visit)}
+        common: dict[str, Any] = {"me": me, "csrf": csrf, "may_act": visit.may_act}
+        if me is not None:
+            common["standing"] = len(self._control.ledger.latches)
+            common["asked"] = len(await self._pages.waiting())
         return Reply(render(template, **{**common, **context}), status=status)
 
-    def _refuse(self, visit: Visit, problem: ProblemError) -> Reply:
+    async def _refuse(self, visit: Visit, problem: ProblemError) -> Reply:
         self._note_refused(visit, problem)
-        reply = self._page(visit, "problem.html", status=problem.status, problem=problem)
+        reply = await self._page(visit, "problem.html", status=problem.status, problem=problem)
         reply.headers = [NO_STORE, *problem.headers]
         return reply
 
@@ -390,11 +341,6 @@ def _find(visit: Visit) -> Page:
         allow = (b"allow", ", ".join(sorted(allowed)).encode())
         raise ProblemError("method_not_allowed", "This page takes another method.", headers=[allow])
     raise ProblemError("not_found", "There is no such page.")
-
-
-def _turn_query(visit: Visit) -> TurnQuery:
-    query: TurnQuery = converted(visit.fields, TurnQuery)
-    return query
 
 
 def _to_login(scope: Scope) -> Reply:

@@ -327,6 +327,7 @@ class TurnRelay:
             if asked.refusal is not None:
                 await self._refuse(session, reply, *asked.refusal)
                 return False
+            session.tally.decided_at = self._loop.time()  # not before the answer
         return True
 
     def _questions(self, session: Session) -> Iterator[Question]:
