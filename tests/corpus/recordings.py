@@ -26,6 +26,7 @@ DIALECTS = {
     "gemini": "gemini_generate",
     "gemini-interactions": "gemini_interactions",
     "openai-completions": "openai_completions",
+    "openai-assistants": "openai_assistants",
     "vercel-ui": "vercel_ui",
     "ollama-chat": "ollama_chat",
     "ollama": "ollama_chat",
@@ -42,6 +43,7 @@ PATHS = {
     "gemini_generate": "/v1beta/models/m:generateContent",
     "gemini_interactions": "/v1beta/interactions",
     "openai_completions": "/v1/completions",
+    "openai_assistants": "/v1/threads/thread_1/runs",
     "vercel_ui": "/api/chat",
     "ollama_chat": "/api/chat",
     "cohere_chat": "/v2/chat",
@@ -57,7 +59,7 @@ STREAM_PATHS = {
 """Where a stream is asked for at another path."""
 WIRES = (
     "openai-chat", "openai-completions", "anthropic-messages", "openai-responses", "gemini-generate", "ollama-chat",
-    "gemini-interactions",
+    "gemini-interactions", "openai-assistants",
     "cohere-v2-chat", "bedrock-converse", "bedrock-invoke", "dashscope-native",
 )  # fmt: skip
 FRAMINGS = {"json-array": "json_array"}

@@ -146,6 +146,32 @@ def test_a_turn_without_a_response_id_is_not_looked_up(tmp_path: Path) -> None:
     assert [type(answer) for answer in answers(tmp_path, made(response_id=None), entry)] == [Receipt, Receipt]
 
 
+def handing_over(*ids: str, **fields: Any) -> TurnEntry:
+    """A turn that goes on with a run, which hands calls over in stages."""
+    entry = fetched(staged=True, **fields)
+    return replace(entry, calls=tuple(replace(entry.calls[0], slot=each, call_id=each) for each in ids))
+
+
+def test_a_response_that_hands_calls_over_in_stages_does_so_once_for_each_call(tmp_path: Path) -> None:
+    first, second = handing_over("a", "b"), handing_over("c")
+    again, part, with_more = handing_over("a", "b"), handing_over("b"), handing_over("c", "d")
+
+    told = answers(tmp_path, first, second, again, part, with_more, handing_over("d"))
+
+    assert [type(answer) for answer in told] == [Receipt, Receipt, Refusal, Refusal, Refusal, Receipt]
+
+
+def test_of_such_a_response_too_what_was_refused_or_never_told_stays_so(tmp_path: Path) -> None:
+    refused = replace(handing_over("a"), outcome=Outcome.BLOCKED, reason=Reason.INVALID)
+    for folder in ("refused", "lost"):
+        (tmp_path / folder).mkdir()
+    _, same, other = answers(tmp_path / "refused", refused, handing_over("a"), handing_over("b"))
+    assert (same, type(other)) == (ONCE, Receipt)
+
+    lost = cancelled(fetched(staged=True), Reason.RESTART, calls=())
+    assert answers(tmp_path / "lost", lost, handing_over("a")) == [None, ONCE]
+
+
 def test_two_fetches_at_once_release_once(tmp_path: Path) -> None:
     found: list[object] = []
 

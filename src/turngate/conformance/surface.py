@@ -61,6 +61,11 @@ SURFACES: Mapping[str, Surface] = {
         (b'"function_call_output"',),
     ),
     "openai_completions": Surface(lambda words: {"prompt": words}, (("choices", EACH, "text"),)),
+    "openai_assistants": Surface(
+        lambda words: {"additional_messages": [{"role": "user", "content": words}]},
+        (("delta", "content", EACH, "text", "value"),),
+        (b'"tool_outputs"',),
+    ),
     "anthropic_messages": Surface(
         _messages,
         (("delta", "text"), ("content", EACH, "text")),

@@ -51,7 +51,9 @@ class Toolset:
     readable: bool = True
     """Whether the request's body could be read at all."""
     replayed: bool = False
-    """Whether the request only fetches a response made earlier: its tools are then those that the response names."""
+    """Whether the request only fetches a response made earlier, or goes on with it: its tools are then those that the response names."""
+    staged: bool = False
+    """Whether one response hands calls over several times, new ones each time: then only their ids tell what was handed over."""
 
     def find(self, name: str) -> Tool | None:
         """The declared tool of that name."""

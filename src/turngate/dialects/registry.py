@@ -16,6 +16,7 @@ from turngate.dialects.gemini_interactions import GeminiInteractions
 from turngate.dialects.mistral_chat import MistralChat
 from turngate.dialects.mistral_conversations import MistralConversations
 from turngate.dialects.ollama_chat import OllamaChat
+from turngate.dialects.openai_assistants import OpenAIAssistants
 from turngate.dialects.openai_chat import OpenAIChat
 from turngate.dialects.openai_completions import OpenAICompletions
 from turngate.dialects.openai_responses import OpenAIResponses
@@ -27,6 +28,7 @@ DIALECTS: tuple[Dialect, ...] = (
     MistralChat(),
     OpenAIResponses(),
     OpenAICompletions(),
+    OpenAIAssistants(),
     OllamaChat(),
     CohereChat(),
     BedrockConverse(),

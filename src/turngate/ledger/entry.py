@@ -77,7 +77,9 @@ class TurnStart:
     owner: str = ""
     """A keyed digest of the credentials that the request brought: who may claim its calls."""
     fetched: bool = False
-    """Whether the request only fetched a response that was made earlier."""
+    """Whether the request only fetched a response that was made earlier, or went on with it."""
+    staged: bool = False
+    """Whether the response hands calls over several times, new ones each time."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -35,6 +35,7 @@ PATHS = {
     "anthropic_messages": "/v1/messages",
     "openai_responses": "/v1/responses",
     "openai_completions": "/v1/completions",
+    "openai_assistants": "/v1/threads/thread_1/runs",
     "ollama_chat": "/api/chat",
     "cohere_chat": "/v2/chat",
     "mistral_conversations": "/v1/conversations",

@@ -60,6 +60,7 @@ def turn_entry(
         requested_model=clipped(start.requested_model),
         owner=start.owner,
         fetched=start.fetched,
+        staged=start.staged,
         streamed=start.streamed,
         started_at=start.started_at,
         mode=start.mode,

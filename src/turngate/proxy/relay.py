@@ -109,6 +109,7 @@ class TurnRelay:
             requested_model=model,
             streamed=self._tools.streamed,
             fetched=self._tools.replayed,
+            staged=self._tools.staged,
         )
         latches = judging.ledger.latches
         self._disabled = latches.disabled_tools(self.facts()) if latches else frozenset()

@@ -262,7 +262,8 @@ ORDER BY created_at, id LIMIT 1;
 -- name: find_delivery
 -- How the calls of the same provider response were decided before: for a turn that only fetches it, in whatever turn brought
 -- calls of it; for the turn that made it, in one that fetched it meanwhile. A response that was still being made decides
--- nothing; a turn that ended before it could say what it held decides all.
+-- nothing; a turn that ended before it could say what it held decides all. Of a response that hands calls over several times,
+-- only turns with the same calls count.
 SELECT turns.outcome, turns.turn_id FROM turns JOIN entries USING (seq)
 WHERE turns.response_id = :payload ->> 'response_id'
     AND turns.upstream = :payload ->> 'upstream'
@@ -274,6 +275,11 @@ WHERE turns.response_id = :payload ->> 'response_id'
                 (SELECT 1 FROM calls WHERE calls.turn_id = turns.turn_id AND calls.runs_on = 'agent'))
         ELSE turns.outcome = 'released' AND entries.payload ->> 'fetched' AND turns.turn_id > :payload ->> 'turn_id'
         END
+    AND CASE WHEN :payload ->> 'staged'
+        THEN turns.reason IN ('restart', 'shutdown', 'gate_failure') OR EXISTS
+            (SELECT 1 FROM calls JOIN json_each(:payload, '$.calls') AS mine ON calls.call_id = mine.value ->> 'call_id'
+            WHERE calls.turn_id = turns.turn_id AND calls.runs_on = 'agent')
+        ELSE 1 END
 LIMIT 1;
 
 -- name: check_release
