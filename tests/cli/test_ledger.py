@@ -8,13 +8,16 @@ import click
 import pytest
 from click.testing import CliRunner, Result
 
-from tests.ledger.turns import blocked, released, started, tamper
+from tests.ledger.turns import blocked, released, sql, started, tamper
 from turngate.cli.ledger import escape, ledger
 from turngate.core.finding import Code, Finding
-from turngate.ledger.entry import CallEntry
+from turngate.ledger.chain import GENESIS, link_hash
+from turngate.ledger.checkpoint import signing_key_path
+from turngate.ledger.entry import CallEntry, TurnEntry
 from turngate.ledger.sqlite import SQLiteLedger
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
 RELEASED = released(started())
@@ -27,15 +30,15 @@ HOSTILE = blocked(
 
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
-    asyncio.run(_write(tmp_path / "ledger.db"))
+    asyncio.run(_write(tmp_path / "ledger.db", RELEASED, HOSTILE))
     return tmp_path / "ledger.db"
 
 
-async def _write(path: Path) -> None:
+async def _write(path: Path, *entries: TurnEntry) -> None:
     kept = SQLiteLedger(path)
     await kept.open()
-    await kept.release(RELEASED)
-    await kept.record(HOSTILE)
+    for entry in entries:
+        await (kept.release(entry) if entry is RELEASED else kept.record(entry))
     await kept.close()
 
 
@@ -107,13 +110,92 @@ def test_verify_fails_on_a_tampered_one_and_names_the_entry(path: Path) -> None:
     assert json.loads(run(path, "verify", "--json").output)["bad_seq"] == 2
 
 
-def test_a_checkpoint_written_earlier_shows_a_cut_tail(path: Path, tmp_path: Path) -> None:
-    file = tmp_path / "checkpoint.json"
+def recompute(path: Path) -> None:
+    """Change the oldest turn and make everything after it fit, as somebody can who may write the file."""
+    prev_hash, changes = GENESIS, []
+    for seq, kind, payload in sql(path, "SELECT seq, kind, payload FROM entries ORDER BY seq"):
+        changed = payload.replace("acme", "acmf")
+        digest = link_hash(prev_hash, seq, kind, changed.encode())
+        changes.append((changed, prev_hash, digest, seq))
+        prev_hash = digest
+    tamper(path, "SELECT 1")
+    for change in changes:
+        sql(path, "UPDATE entries SET payload = ?, prev_hash = ?, hash = ? WHERE seq = ?", change)
+    sql(path, "UPDATE turns SET tenant = 'acmf' WHERE tenant = 'acme'")
+
+
+LAST = "(SELECT turn_id FROM turns WHERE seq = 3)"
+CUT = f"DELETE FROM calls WHERE turn_id = {LAST}; DELETE FROM turns WHERE seq = 3; DELETE FROM entries WHERE seq = 3"
+FLIP = "UPDATE entries SET payload = replace(payload, 'acme', 'acmf') WHERE seq = 2"
+SWAP = "UPDATE entries SET seq = 9 WHERE seq = 2; UPDATE entries SET seq = 2 WHERE seq = 3; UPDATE entries SET seq = 3 WHERE seq = 9"
+
+
+@pytest.mark.parametrize(
+    ("change", "found"),
+    [
+        pytest.param(lambda path: tamper(path, FLIP), "entry 2: altered", id="flipped"),
+        pytest.param(lambda path: tamper(path, "DELETE FROM entries WHERE seq = 2"), "entry 2: missing", id="dropped"),
+        pytest.param(lambda path: tamper(path, SWAP), "entry 2: unlinked", id="reordered"),
+        pytest.param(lambda path: tamper(path, CUT), "entry 3: truncated", id="truncated"),
+        pytest.param(recompute, "entry 3: rewritten", id="recomputed"),
+    ],
+)  # fmt: skip
+def test_a_signed_checkpoint_kept_elsewhere_shows_whatever_was_changed_since(
+    path: Path, tmp_path: Path, change: Callable[[Path], None], found: str
+) -> None:
+    file, key = tmp_path / "away", run(path, "public-key").output
     file.write_text(run(path, "checkpoint").output)
+    known = ("--checkpoint", str(file), "--public-key", key)
+    assert run(path, "verify", *known).output.startswith("ok: 3 entries")
+    change(path)
+    result = run(path, "verify", *known)
+    assert (result.exit_code, found in result.output) == (1, True)
+    # Without it, what was cut off or computed anew is not seen: nothing in the file says so.
+    assert run(path, "verify").exit_code == (
+        0 if found.rsplit(maxsplit=1)[-1] in ("truncated", "rewritten") else 1
+    )
+
+
+def test_a_ledger_may_have_grown_since_its_checkpoint(path: Path, tmp_path: Path) -> None:
+    file, key = tmp_path / "away", run(path, "public-key").output
+    file.write_text(run(path, "checkpoint").output)
+    asyncio.run(_write(path, blocked(started())))
+    assert run(path, "verify", "--checkpoint", str(file), "--public-key", key).exit_code == 0
+
+
+def test_a_checkpoint_of_another_signer_proves_nothing(path: Path, tmp_path: Path) -> None:
+    file, key = tmp_path / "away", run(path, "public-key").output
+    recompute(path)
+    signing_key_path(path).unlink()
+    file.write_text(run(path, "checkpoint").output)
+    result = run(path, "verify", "--checkpoint", str(file), "--public-key", key)
+    assert (result.exit_code, "is not signed by" in result.output) == (1, True)
+
+
+def test_a_checkpoint_says_whose_signature_it_needs_and_a_key_needs_a_checkpoint(
+    path: Path, tmp_path: Path
+) -> None:
+    file, key = tmp_path / "away", run(path, "public-key").output
+    file.write_text(run(path, "checkpoint").output)
+    unchecked, idle = run(path, "verify", "--checkpoint", str(file)), run(path, "verify", "--public-key", key)
+    assert (unchecked.exit_code, "Give --public-key" in unchecked.output) == (1, True)
+    assert (idle.exit_code, "with --checkpoint" in idle.output) == (1, True)
+
+
+def test_the_key_may_be_in_another_place(path: Path, tmp_path: Path) -> None:
+    key = str(tmp_path / "elsewhere")
+    assert run(path, "public-key", "--key", key).output != run(path, "public-key").output
+    assert run(path, "checkpoint", "--key", key).output != run(path, "checkpoint").output
+
+
+def test_an_unsigned_checkpoint_still_serves_who_keeps_it_safe(path: Path, tmp_path: Path) -> None:
+    file = tmp_path / "checkpoint.json"
+    file.write_text(run(path, "checkpoint", "--json").output)
     assert run(path, "verify", "--checkpoint", str(file)).exit_code == 0
-    tamper(path, "DELETE FROM calls; DELETE FROM turns WHERE seq = 3; DELETE FROM entries WHERE seq = 3")
-    result = run(path, "verify", "--checkpoint", str(file))
-    assert (result.exit_code, "entry 3: truncated" in result.output) == (1, True)
+    tamper(path, CUT)
+    assert "entry 3: truncated" in run(path, "verify", "--checkpoint", str(file)).output
+    result = run(path, "verify", "--checkpoint", str(file), "--public-key", run(path, "public-key").output)
+    assert (result.exit_code, "no signed note" in result.output) == (1, True)
 
 
 def test_a_file_that_is_no_checkpoint_is_refused(path: Path, tmp_path: Path) -> None:

@@ -18,7 +18,9 @@ from turngate.cli.terminal import choice, console, escape, field_table, print_js
 from turngate.core.verdict import Outcome, Reason
 from turngate.errors import TurngateError
 from turngate.ledger.chain import Checkpoint
+from turngate.ledger.checkpoint import opened, signed, signer_at, signing_key_path
 from turngate.ledger.location import sqlite_path
+from turngate.ledger.note import NoteError, Signer, Verifier
 from turngate.ledger.reader import LedgerReader, TurnFilter
 
 if TYPE_CHECKING:
@@ -114,10 +116,13 @@ def show_command(url: str, turn_id: str, *, as_json: bool) -> None:
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
     help="A file that `checkpoint` wrote earlier; without one, a cut tail cannot be seen.",
 )
+@click.option("--public-key", help="What `public-key` printed: who must have signed the checkpoint.")
 @click.option("--json", "as_json", is_flag=True)
-def verify_command(url: str, *, checkpoint_file: Path | None, as_json: bool) -> None:
+def verify_command(url: str, *, checkpoint_file: Path | None, public_key: str | None, as_json: bool) -> None:
     """Recompute the hash chain and rebuild the views from it; exits 1 if anything differs."""
-    checkpoint = _read_checkpoint(checkpoint_file) if checkpoint_file else None
+    if public_key is not None and checkpoint_file is None:
+        _fail("--public-key: give the checkpoint that it has signed, with --checkpoint")
+    checkpoint = _read_checkpoint(checkpoint_file, public_key) if checkpoint_file else None
     with _reading(url) as reader:
         report = reader.verify(checkpoint)
     if as_json:
@@ -142,12 +147,34 @@ def export_command(url: str, _format: str) -> None:
             click.echo(line, nl=False)
 
 
+_key_option = click.option(
+    "--key",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="The file of the key that signs; else it is beside the ledger. Made if it is not there.",
+)
+
+
 @ledger.command("checkpoint")
 @_ledger_option
-def checkpoint_command(url: str) -> None:
-    """Print the chain's size and head; keep them where the ledger's host cannot reach."""
+@_key_option
+@click.option("--json", "as_json", is_flag=True, help="Unsigned, as a JSON document.")
+def checkpoint_command(url: str, *, key: Path | None, as_json: bool) -> None:
+    """Print the chain's size and head, signed; keep them where the ledger's host cannot reach."""
     with _reading(url) as reader:
-        print_json(reader.checkpoint())
+        checkpoint = reader.checkpoint()
+        if as_json:
+            print_json(checkpoint)
+        else:
+            click.echo(signed(checkpoint, _signer(url, key)), nl=False)
+
+
+@ledger.command("public-key")
+@_ledger_option
+@_key_option
+def public_key_command(url: str, *, key: Path | None) -> None:
+    """Print the key that checks the signature of this ledger's checkpoints."""
+    with _reading(url):
+        click.echo(str(_signer(url, key).verifier))
 
 
 @contextlib.contextmanager
@@ -159,10 +186,19 @@ def _reading(url: str) -> Iterator[LedgerReader]:
         _fail(escape(str(error)))
 
 
-def _read_checkpoint(path: Path) -> Checkpoint:
+def _signer(url: str, key: Path | None) -> Signer:
+    return signer_at(key or signing_key_path(sqlite_path(url)))
+
+
+def _read_checkpoint(path: Path, public_key: str | None) -> Checkpoint:
+    """A signed one needs the key: what a stranger may have written proves nothing."""
     try:
+        if public_key is not None:
+            return opened(path.read_bytes(), Verifier.parse(public_key))
+        if not path.read_bytes().startswith(b"{"):
+            _fail(f"{path}: whose signature is it? Give --public-key")
         return msgspec.json.decode(path.read_bytes(), type=Checkpoint)
-    except msgspec.MsgspecError as error:
+    except (msgspec.MsgspecError, NoteError) as error:
         _fail(f"{path} is no checkpoint: {error}")
 
 

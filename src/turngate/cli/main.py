@@ -85,14 +85,27 @@ def configured_ledger() -> str | None:
     return load_config(Path(file) if file else None).ledger.url
 
 
-LEDGER_COMMANDS = ("list", "show", "verify", "export", "checkpoint")
+def configured_checkpoint_key() -> str | None:
+    """The key that signs the configured ledger's checkpoints, if it is not beside it."""
+    from turngate.config import load_config  # noqa: PLC0415 -- keeps --help immediate
+
+    file = os.environ.get("TURNGATE_CONFIG")
+    key = load_config(Path(file) if file else None).ledger.checkpoint_key
+    return None if key is None else str(key)
+
+
+LEDGER_COMMANDS = ("list", "show", "verify", "export", "checkpoint", "public-key")
 
 
 @click.group(
     cls=Commands,
     context_settings={
         "help_option_names": ["-h", "--help"],
-        "default_map": {"ledger": {name: {"url": configured_ledger} for name in LEDGER_COMMANDS}},
+        "default_map": {
+            "ledger": {
+                name: {"url": configured_ledger, "key": configured_checkpoint_key} for name in LEDGER_COMMANDS
+            }
+        },
     },
 )
 @click.version_option(__version__, prog_name="turngate")

@@ -265,7 +265,14 @@ POLICY_SECTION: dict[str, Reader] = {
     "strip_disabled_tools": flag,
 }
 RULE: dict[str, Reader] = {"action": one_of(RuleAction), "tenant": text, "upstream": text, "tool": text}
-LEDGER: dict[str, Reader] = {"url": ledger_url, "timeout_s": seconds, "release_without_record": flag}
+LEDGER: dict[str, Reader] = {
+    "url": ledger_url,
+    "timeout_s": seconds,
+    "release_without_record": flag,
+    "checkpoint_dir": folder,
+    "checkpoint_every_s": whole(1),
+    "checkpoint_key": path,
+}
 OPERATOR: dict[str, Reader] = {
     "listen": operator_listen,
     "tls_cert": file,

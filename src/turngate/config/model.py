@@ -86,6 +86,12 @@ class LedgerConfig:
     """How long a release waits to be durable before it is blocked; a healthy disk takes milliseconds."""
     release_without_record: bool = False
     """Release turns that could not be recorded. Off: a ledger that is down blocks every tool call."""
+    checkpoint_dir: Path | None = None
+    """Where signed checkpoints are kept, best on a mount that only takes new files. None keeps none."""
+    checkpoint_every_s: int = 3600
+    """How often, if entries have been added: what a rewritten past can hide in."""
+    checkpoint_key: Path | None = None
+    """The key that signs them; None has it beside the ledger."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 KEY_BYTES = 32
+SECRET_LIMIT = 1024
+"""Bytes that are read of a key file; no key is as long."""
 
 
 class CallKey(NamedTuple):
@@ -44,11 +46,7 @@ def key_id(key: bytes) -> str:
 
 def load_key(path: Path) -> bytes:
     """Read a key file; refuse one that others can read or that is not a key."""
-    with path.open("rb") as file:
-        mode = stat.S_IMODE(os.fstat(file.fileno()).st_mode)
-        key = file.read(KEY_BYTES + 1)
-    if mode & 0o077:
-        raise LedgerError(f"{path} has mode {mode:04o}; other users could read the key: chmod 600 it")
+    key = read_secret(path)
     if len(key) != KEY_BYTES:
         raise LedgerError(f"{path} is not a ledger key of {KEY_BYTES} bytes; restore it from a backup")
     return key
@@ -57,14 +55,29 @@ def load_key(path: Path) -> bytes:
 def create_key(path: Path) -> bytes:
     """Make a new key file. It appears whole or not at all, and never replaces another."""
     key = secrets.token_bytes(KEY_BYTES)
+    keep_secret(path, key)
+    return key
+
+
+def read_secret(path: Path) -> bytes:
+    """Read a file that nobody else may read."""
+    with path.open("rb") as file:
+        mode = stat.S_IMODE(os.fstat(file.fileno()).st_mode)
+        secret = file.read(SECRET_LIMIT)
+    if mode & 0o077:
+        raise LedgerError(f"{path} has mode {mode:04o}; other users could read the key: chmod 600 it")
+    return secret
+
+
+def keep_secret(path: Path, secret: bytes) -> None:
+    """Write a file for its owner alone. It appears whole or not at all, and never replaces another."""
     draft = path.with_name(f"{path.name}.{secrets.token_hex(4)}")
     descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     try:
         with os.fdopen(descriptor, "wb") as file:
-            file.write(key)
+            file.write(secret)
             file.flush()
             os.fsync(file.fileno())
         os.link(draft, path)
     finally:
         draft.unlink()
-    return key

@@ -15,6 +15,7 @@ from turngate.ledger.latch import Latch, Lift, check_scope, new_latch_id
 from turngate.ledger.reader import CallFilter, LedgerReader, TurnFilter
 from turngate.operator import messages
 from turngate.operator.auth import Caller
+from turngate.operator.checkpoints import Checkpoints
 from turngate.operator.control import Control
 from turngate.operator.figures import FiguresDesk
 from turngate.operator.messages import Phase
@@ -118,6 +119,10 @@ class Handlers:
     async def get_metrics(self, ask: Ask) -> str:  # noqa: ARG002
         """Figures for Prometheus."""
         return (await self._control.serving.exposition()).decode()
+
+    async def get_checkpoint(self, ask: Ask) -> str:  # noqa: ARG002
+        """The ledger's size and head, signed."""
+        return await Checkpoints(self._control).note()
 
     async def list_turns(self, ask: Ask) -> messages.TurnPage:
         """Live turns and recorded ones in one order: by id, which is by time."""

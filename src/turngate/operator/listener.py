@@ -21,6 +21,7 @@ from turngate.errors import ConfigError
 from turngate.ledger.location import sqlite_path
 from turngate.operator.api import MAX_BODY, OperatorApi
 from turngate.operator.auth import Doorkeeper
+from turngate.operator.checkpoints import Checkpoints
 from turngate.operator.control import Control
 from turngate.operator.serving import GateServing, Serving
 from turngate.operator.tokens import TokenStore, first_token, first_token_path, token_store_path
@@ -59,7 +60,7 @@ async def open_plane(serving: Serving | Gate) -> AsyncIterator[Plane | None]:
     config = serving.config.operator
     ledger = sqlite_path(serving.config.ledger.url)
     control = Control(serving, ledger)
-    async with control.running():
+    async with control.running(), Checkpoints(control).keeping():
         if config.is_off:
             yield None
             return

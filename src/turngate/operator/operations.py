@@ -44,6 +44,8 @@ class Operation:
     status: int = 200
     query: type[Request] = NoQuery
     body: type[Request] | None = None
+    text_type: str = TEXT_TYPE
+    """The media type of an answer that is a text."""
     keyed: bool = False
     """Whether it takes an Idempotency-Key."""
     errors: tuple[str, ...] = ()
@@ -56,7 +58,7 @@ class Operation:
     @property
     def media_type(self) -> str:
         """Of its answer; one that is a text is sent as it is."""
-        return TEXT_TYPE if self.answer is str else "application/json"
+        return self.text_type if self.answer is str else "application/json"
 
     @property
     def parameters(self) -> list[str]:
@@ -96,6 +98,15 @@ OPERATIONS: Final = (
         summary="How turns ended and how long they waited, step by step",
         query=messages.FiguresQuery,
         answer=messages.Figures,
+    ),
+    Operation(
+        name="get_checkpoint",
+        method="GET",
+        path="/checkpoint",
+        role=Role.VIEWER,
+        summary="How long the ledger's chain is and where it ends, as a signed note, to be kept elsewhere",
+        answer=str,
+        text_type="text/plain; charset=utf-8",
     ),
     Operation(
         name="list_turns",
