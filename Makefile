@@ -35,7 +35,7 @@ conformance: $(VENV)/test.stamp  ## What the pinned SDKs and LiteLLM's proxy do 
 	$(BIN)/python -m tests.conformance.measure
 
 console: $(VENV)/test.stamp  ## The console in a real Chromium; what it shows is kept as pictures in var/console.
-	TURNGATE_CHROMIUM=1 $(BIN)/pytest tests/console
+	$(BIN)/pytest tests/console
 
 soak: $(VENV)/test.stamp  ## The long forms of the fuzz, crash and memory tests.
 	TURNGATE_SOAK=1 $(BIN)/pytest -n 2 --dist loadfile tests/soak tests/ledger tests/core tests/corpus

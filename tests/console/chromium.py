@@ -105,9 +105,13 @@ class Tab:
         await self.tell("Input.dispatchKeyEvent", type="keyDown", text=text, **about)
         await self.tell("Input.dispatchKeyEvent", type="keyUp", **about)
 
-    async def picture(self, file: Path, scheme: str) -> None:
+    async def picture(self, file: Path, scheme: str, width: int = 1280) -> None:
+        """The whole page, as one sees it who prefers this scheme."""
         features = [{"name": "prefers-color-scheme", "value": scheme}]
         await self.tell("Emulation.setEmulatedMedia", features=features)
+        await self.tell("Emulation.setScrollbarsHidden", hidden=True)
+        about = {"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": False}
+        await self.tell("Emulation.setDeviceMetricsOverride", **about)
         told = await self.tell("Page.captureScreenshot", format="png", captureBeyondViewport=True)
         await asyncio.to_thread(file.write_bytes, base64.b64decode(told["data"]))
 

@@ -41,14 +41,14 @@ def test_bars_are_as_high_as_what_they_count_and_stand_on_each_other() -> None:
     assert told.totals == {Outcome.RELEASED: 7, Outcome.BLOCKED: 8, Outcome.CANCELLED: 4}
     assert told.ticks == ("10:00", "10:30", "11:00")
     released, stopped = told.charts[:2]
-    assert (released.top, released.middle) == ("10", "5")
-    assert [(bar.x, bar.y, bar.height) for bar in released.bars] == [(30, HEIGHT * 0.3, HEIGHT * 0.7)]
-    assert stopped.top == "10"
+    assert (released.top, released.middle) == ("8", "4")
+    assert [(bar.x, bar.y, bar.height) for bar in released.bars] == [(30, HEIGHT / 8, HEIGHT * 7 / 8)]
+    assert stopped.top == "8"
     lower, upper, alone = stopped.bars
     assert (lower.shade, upper.shade) == (SHADES[Reason.INVALID], SHADES[Reason.STOPPED_BY_OPERATOR])
     assert lower.y + lower.height == HEIGHT
     assert upper.y + upper.height == lower.y
-    assert (alone.x, alone.height) == (590, HEIGHT * 0.4)
+    assert (alone.x, alone.height) == (590, HEIGHT / 2)
     assert [(row.reason, row.turns) for row in stopped.rows] == [
         (Reason.STOPPED_BY_OPERATOR, 6),
         (Reason.CANCELLED_BY_CLIENT, 4),
@@ -56,7 +56,7 @@ def test_bars_are_as_high_as_what_they_count_and_stand_on_each_other() -> None:
     ]
     assert "per minute" in stopped.name
     assert "12 turns, at most 8" in stopped.summary
-    assert stopped.tips[0].words == "10:03: 6 stopped by operator, 2 invalid"
+    assert (stopped.tips[0].at, stopped.tips[0].words) == ("10:03", "6 stopped by operator, 2 invalid")
 
 
 def test_a_longer_time_says_how_long_a_bar_is() -> None:
@@ -72,10 +72,19 @@ def test_a_line_breaks_where_nothing_was_measured_and_never_leaves_its_plot() ->
     assert (held.top, held.middle) == ("2.0 s", "1.0 s")
     assert held.lines["p50"] == "M5 90.0h0L15 120.0h0M75 60.0h0"
     assert held.lines["p99"] == "M5 60.0h0L15 0.0h0M75 60.0h0"
-    assert held.tips[0].words == "10:00: half of 10 within 500 ms, 99 % within 1.0 s"
+    assert held.tips[0].words == "half of 10 within 500 ms, 99 % within 1.0 s"
 
 
 def test_nothing_is_shown_as_nothing() -> None:
     for chart in sheet(figures()).charts:
         assert (list(chart.bars), list(chart.tips), list(chart.rows)) == ([], [], [])
         assert not any(chart.lines.values())
+
+
+def test_the_table_says_what_the_charts_say() -> None:
+    counted = [ended(3, Outcome.RELEASED, Reason.VALID, 7), ended(9, Outcome.BLOCKED, Reason.INVALID, 1)]
+    measured = [Waited(step=3, turns=7, p50=0.5, p99=1.0)]
+    assert sheet(figures(counted, measured)).table() == [
+        ("10:09", ["", "1 invalid", "", ""]),
+        ("10:03", ["7 valid", "", "half of 7 within 500 ms, 99 % within 1.0 s", ""]),
+    ]

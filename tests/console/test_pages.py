@@ -112,7 +112,7 @@ def test_a_latchs_page_says_what_it_ended_what_it_stopped_since_and_lifts_it(
             assert (await stage.world.ask()).details()["codes"] == ["tool_disabled"]
             later, ended = await stage.world.turns(2)
             page = await ann.get(done.location or "")
-            for words in ("case 4711", "a-operator", "in force", "It ended 1 turns", "tool_disabled"):
+            for words in ("case 4711", "a-operator", "in force", "It ended 1 under way", "tool_disabled"):
                 assert words in page.text
             before, _, since = page.html.partition("Calls it has stopped since")
             assert ended.turn_id in before

@@ -60,8 +60,14 @@ class Bar:
 class Tip:
     """What a step's column says when it is pointed at."""
 
-    x: float
+    step: int
+    at: str
     words: str
+
+    @property
+    def x(self) -> float:
+        """Where the column begins."""
+        return self.step * STEP
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,6 +103,13 @@ class Sheet:
     charts: Sequence[Chart]
     ticks: tuple[str, str, str]
     totals: dict[Outcome, int]
+
+    def table(self) -> list[tuple[str, list[str]]]:
+        """The same in words: each step that has any, newest first, with what each chart says of it."""
+        said = [{tip.step: tip for tip in chart.tips} for chart in self.charts]
+        steps = sorted({step for tips in said for step in tips}, reverse=True)
+        times = {tip.step: tip.at for chart in self.charts for tip in chart.tips}
+        return [(times[step], [tips[step].words if step in tips else "" for tips in said]) for step in steps]
 
 
 def sheet(figures: Figures) -> Sheet:
@@ -135,7 +148,7 @@ def _counted(name: str, decided: Sequence[Decided], figures: Figures) -> Chart:
             below += height
             bars.append(Bar(SHADES[each.reason], step * STEP, HEIGHT - below, height))
         told = ", ".join(f"{each.turns} {each.reason.replace('_', ' ')}" for each in found)
-        tips.append(Tip(step * STEP, f"{_moment(figures, step)}: {told}"))
+        tips.append(Tip(step, _moment(figures, step), told))
     rows = [
         Row(SHADES[reason], outcome, reason, turns)
         for (outcome, reason), turns in sorted(
@@ -151,8 +164,9 @@ def _measured(name: str, waited: Sequence[Waited], figures: Figures) -> Chart:
     top = _round_up(max(worst, 0.001))
     tips = [
         Tip(
-            each.step * STEP,
-            f"{_moment(figures, each.step)}: half of {each.turns} within {lasting(each.p50)}, 99 % within {lasting(each.p99)}",
+            each.step,
+            _moment(figures, each.step),
+            f"half of {each.turns} within {lasting(each.p50)}, 99 % within {lasting(each.p99)}",
         )
         for each in waited
     ]
@@ -176,9 +190,11 @@ def _path(waited: Iterable[Waited], share: Callable[[Waited], float]) -> str:
 
 
 def _round_up(value: float) -> float:
-    """The next 1, 2 or 5 of a power of ten: an axis that people can read."""
+    """The next round number: an axis that people can read, and not much higher than what it measures."""
     power = 10.0 ** math.floor(math.log10(value))
-    return next(factor * power for factor in (1, 2, 5, 10) if factor * power >= value * (1 - 1e-9))
+    return next(
+        factor * power for factor in (1, 2, 3, 4, 5, 6, 8, 10) if factor * power >= value * (1 - 1e-9)
+    )
 
 
 def _moment(figures: Figures, step: int) -> str:
