@@ -396,6 +396,10 @@ async def use(stage: Stage) -> None:
             await stage.ask(
                 case, path=path.get(case, "/v1/chat/completions").replace("/provider", "/watched")
             )
+    turn_id = (await stage.ask("released")).header("x-turngate-turn")
+    claimed = await stage.ask("released", path=f"/turngate/turns/{turn_id}/calls/call_1/claim")
+    assert claimed.status == 200
+    stage.tell("answers", claimed.body)
     refused = [
         await stage.ask("released", key=CANARIES["wrong key"]),
         await stage.ask("released", path="/away/v1/chat/completions"),
@@ -427,6 +431,12 @@ async def operate(stage: Stage) -> None:
     stop = await ann.latch("stop_all")
     stage.tell("errors", (await stage.ask("released")).body)
     await ann.lift(stop)
+    cancelled = asyncio.ensure_future(stage.ask("held"))
+    await until(ann, lambda status: status["holding"] == 1)
+    (turn,) = (await ann.get("/turns?live=true"))["turns"]
+    told = await stage.ask("held", path=f"/turngate/turns/{turn['turn_id']}/cancel")
+    assert told.status == 200
+    stage.tell("answers", told.body, (await cancelled).body)
     asked = asyncio.ensure_future(stage.ask("confirmed"))
     await until(ann, lambda status: status["holding"] == 1)
     (turn,) = (await ann.get("/turns?live=true"))["turns"]
