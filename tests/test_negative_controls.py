@@ -244,5 +244,5 @@ def test_a_budget_that_gives_everything_shows(monkeypatch: pytest.MonkeyPatch) -
 
 
 def test_a_session_that_never_decides_early_shows(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Session, "_conclude_early", lambda *_: [])
+    monkeypatch.setattr(Session, "_is_over", lambda *_: False)
     assert played(*GOOD)().session.verdict is None

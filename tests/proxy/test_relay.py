@@ -570,7 +570,7 @@ def test_a_decoder_that_raises_ends_its_own_request_and_nothing_else(
                 def explode(_frame: object) -> Any:
                     raise ValueError(f"cannot read {OUTPUT}")
 
-                turn.session._decoder.decode = explode
+                turn.session._decode = explode
                 upstream.go_on.put_nowait(chunked(FINISH_CALLS + DONE))
                 answer = await client.answer()
                 assert (answer.clean, answer.has_call()) == (False, False)

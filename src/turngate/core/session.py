@@ -24,6 +24,16 @@ from turngate.core.turn import Turn, TurnState
 from turngate.core.verdict import BlockNotice, Outcome, Reason, Verdict, decide
 from turngate.errors import MisuseError
 
+_PASSING, _HOLDING = GateState.PASSING, GateState.HOLDING
+_FORWARD, _HOLD = Move.FORWARD, Move.HOLD
+_KEEPALIVE = Signal.KEEPALIVE
+
+_OVER = frozenset({TurnState.CLOSED, TurnState.FAULTED})
+"""What decides a turn before its stream ends: the last event, or the provider's failure."""
+
+_UNFRAMED = frozenset({FrameFault.OVERSIZED, FrameFault.LOST})
+"""Likewise: nothing that follows can be told apart."""
+
 
 class Decoder(Protocol):
     """One dialect's reading of one turn. Made fresh for each; total: it never raises."""
@@ -121,6 +131,9 @@ class Session:
         self._observing = policy.mode is Mode.OBSERVE
         self._framer = framer
         self._decoder = decoder
+        self._frames = framer.receive_data
+        self._decode = decoder.decode
+        self._prose = decoder.prose
         self._judge = judge
         self._budget = budget or HeldBudget()
         self._budgeted = 0
@@ -140,11 +153,11 @@ class Session:
         tally.last_at = now
         if tally.first_at is None:
             tally.first_at = now
-        frames = self._framer.receive_data(data)
+        frames = self._frames(data)
         first: Sequence[Event] | None = None
         if len(frames) == 1:
-            first = self._decoder.decode(frames[0])
-            if first is self._decoder.prose and self.gate.state is GateState.PASSING:
+            first = self._decode(frames[0])
+            if first is self._prose and self.gate.state is _PASSING:
                 # One block of text, the nearly only thing that ever comes: out at once, as it came.
                 tally.frames += 1
                 self._sent_at = now
@@ -273,38 +286,35 @@ class Session:
         self, frames: list[Frame], now: float, first: Sequence[Event] | None = None
     ) -> list[Action]:
         """Judge frames in order; `first` is what the first one was decoded to, if it was already."""
-        gate, decoder, prose = self.gate, self._decoder, self._decoder.prose
+        gate, turn, prose = self.gate, self.turn, self._prose
         passing: list[bytes] = []
         actions: list[Action] = []
-        tally = self.tally
         for frame in frames:
-            tally.frames += 1
-            events = decoder.decode(frame) if first is None else first
+            self.tally.frames += 1
+            events = self._decode(frame) if first is None else first
             first = None
-            if events is prose and gate.state is GateState.PASSING:
+            if events is prose and gate.state is _PASSING:
                 passing.append(frame.raw)
                 continue
-            match gate.step(self._apply(events, now)):
-                case Move.FORWARD:
-                    passing.append(frame.raw)
-                case Move.HOLD:
-                    self._hold(frame, now)
-                case _:
-                    continue
-            if gate.state is GateState.HOLDING or (self.turn.terminal is not None and not self._observing):
-                actions += self._conclude_early(frame, now)
-            if self.verdict is not None:
+            signal = _KEEPALIVE
+            for event in events:
+                meant = turn.apply(event, now)
+                signal = max(signal, meant)
+            move = gate.step(signal)
+            if move is _FORWARD:
+                passing.append(frame.raw)
+            elif move is _HOLD:
+                self._hold(frame, now)
+            else:
+                continue
+            told = gate.state is _HOLDING or (turn.terminal is not None and not self._observing)
+            if told and self._is_over(frame):
+                actions += self._conclude(now)
                 break
         if not passing or self._observing:
             return actions
         self._sent_at = now
         return [Forward(passing[0] if len(passing) == 1 else b"".join(passing)), *actions]
-
-    def _apply(self, events: Sequence[Event], now: float) -> Signal:
-        signal = Signal.KEEPALIVE
-        for event in events:
-            signal = max(signal, self.turn.apply(event, now))
-        return signal
 
     def _hold(self, frame: Frame, now: float) -> None:
         if self.tally.held_at is None:
@@ -312,26 +322,24 @@ class Session:
             self._sent_at = self._sent_at or now
         limits, size = self._policy.limits, len(frame.raw)
         if frame.fault is FrameFault.OVERSIZED:
-            self._over(f"a frame of more than {limits.frame_bytes} bytes")
+            self._exceed(f"a frame of more than {limits.frame_bytes} bytes")
         elif self._observing:
             return
         elif self.gate.held_bytes + size > limits.held_bytes:
-            self._over(f"more than {limits.held_bytes} bytes held for one turn")
+            self._exceed(f"more than {limits.held_bytes} bytes held for one turn")
         elif not self._budget.take(size):
-            self._over(f"more than {self._budget.limit} bytes held by the whole process")
+            self._exceed(f"more than {self._budget.limit} bytes held by the whole process")
         else:
             self._budgeted += size
             self.gate.hold(frame.raw)
 
-    def _over(self, what: str) -> None:
-        self.turn.overrun(what)
-
-    def _conclude_early(self, frame: Frame, now: float) -> list[Action]:
-        """Decide before the stream ends: the last event came, the provider failed, or a limit was reached."""
+    def _is_over(self, frame: Frame) -> bool:
+        """Whether the turn can be decided before its stream ends: the last event came, the provider failed, or a limit was reached."""
         turn = self.turn
-        over = turn.state is TurnState.CLOSED or turn.state is TurnState.FAULTED or turn.overran
-        unframed = frame.fault in (FrameFault.OVERSIZED, FrameFault.LOST)
-        return self._conclude(now) if over or unframed else []
+        return turn.state in _OVER or turn.overran or frame.fault in _UNFRAMED
+
+    def _exceed(self, what: str) -> None:
+        self.turn.overrun(what)
 
     # How a turn is concluded.
 

@@ -27,6 +27,9 @@ LINGER_S = 1.0
 """How long a decided turn's upstream may take to end its body, so that the connection can serve another request."""
 
 
+_HOLDING = GateState.HOLDING
+
+
 class HttpTurn(TurnRelay):
     """One judged reply between its upstream and its client."""
 
@@ -85,7 +88,7 @@ class HttpTurn(TurnRelay):
                 pinned = self._judging.pinned
                 self._captures.keep(self._tape, self._upstream, self.start, session, framing, pinned)
 
-    def _take(self, data: bytes) -> bool:
+    def _take(self, data: bytes, now: float) -> bool:
         """One read, in the moment it arrives: judge it, and send what passes, without waking the task that runs the turn.
 
         Whatever needs the task (a verdict, a client that reads too slowly, the head of the reply) is left to it: later reads
@@ -94,7 +97,6 @@ class HttpTurn(TurnRelay):
         session, reply = self.session, self._reply
         if session is None or reply is None or self.gone or self.stopped is not None:
             return False
-        now = self._loop.time()
         try:
             actions = session.receive_data(data, now)
         except Exception as error:  # noqa: BLE001 -- raised again by the task, which ends the turn
@@ -106,7 +108,8 @@ class HttpTurn(TurnRelay):
         if actions:
             self._left = actions
             self._wake()
-        elif session.gate.state is GateState.HOLDING:
+        elif session.gate.state is _HOLDING and (self._timer is None or session.turn.finished):
+            # Each read moves the deadline away, until the grace after the last choice begins: there is nothing to re-arm.
             self._arm(session)
         return True
 

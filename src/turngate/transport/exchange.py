@@ -130,21 +130,21 @@ class Exchange(BufferedResponse):
 
     def data_received(self, data: bytes) -> None:
         """Parse one read."""
-        self._heard_at = self._loop.time()
+        self._heard_at = now = self._loop.time()
         if self._end is not None:
             self._reusable = False
             return
-        self._fed_size += len(data)
-        all_read = not self._pieces
+        if not self.status:
+            self._fed_size += len(data)
+        pieces = self._pieces
+        all_read = not pieces
         try:
             self._parser.feed_data(data)
         except (httptools.HttpParserError, httptools.HttpParserUpgrade):
             self._parsing_failed()
         if not self.status and self._fed_size > self._limits.size:
             self._fail(HeadTooLargeError())
-        if all_read and self._pieces and self._hand_over() and self._end is None:
-            if self._timeouts.idle_s:
-                self._stall.watch(self._heard_at + self._timeouts.idle_s)
+        if all_read and pieces and self._hand_over(now) and self._end is None:
             return
         self._pause_if_full()
         self._notify()
@@ -326,7 +326,9 @@ class Exchange(BufferedResponse):
     def _stalled(self) -> None:
         if self._waiter is None:
             return  # the reader is busy elsewhere; its next wait sets the timer again
-        if self.status:
+        if self.status and (due := self._heard_at + self._timeouts.idle_s) > self._loop.time():
+            self._stall.watch(due)  # reads that were handed over did not touch the timer
+        elif self.status:
             self._finish(EndReason.IDLE_TIMEOUT)
             self._abort_connection()
         else:

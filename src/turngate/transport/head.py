@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import enum
 import re
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
 
 from turngate.transport.errors import InvalidRequestError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
 
 DEFAULT_PORTS = {"http": 80, "https": 443}
 
@@ -121,6 +122,10 @@ class BodyEnd:
         object.__setattr__(self, "clean", self.how in {EndReason.COMPLETE, EndReason.CLOSED})
 
 
+Sink = Callable[[bytes, float], bool]
+"""Takes one read and the loop's time of it, or declines."""
+
+
 class UpstreamResponse(Protocol):
     """A response whose head has arrived. One reader at a time."""
 
@@ -137,7 +142,7 @@ class UpstreamResponse(Protocol):
         Cancelling it aborts the response.
         """
 
-    def divert(self, sink: Callable[[bytes], bool] | None) -> None:
+    def divert(self, sink: Sink | None) -> None:
         """Offer each read to `sink` in the moment it arrives, while a receive() waits and nothing is unread.
 
         What the sink takes (True) is gone; what it does not take is received as ever. This saves the wake-up of a task for

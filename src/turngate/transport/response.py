@@ -9,9 +9,8 @@ from __future__ import annotations
 
 import abc
 import asyncio
-from collections.abc import Callable
 
-from turngate.transport.head import BodyEnd, EndReason
+from turngate.transport.head import BodyEnd, EndReason, Sink
 
 HIGH_WATER = 256 * 1024
 """Unread bytes at which reading pauses: one full read of asyncio's and uvloop's transports, which is about 800
@@ -37,7 +36,7 @@ class BufferedResponse(abc.ABC):
         self._woken = False
         self._end: BodyEnd | None = None
         self._waiter: asyncio.Future[None] | None = None
-        self._sink: Callable[[bytes], bool] | None = None
+        self._sink: Sink | None = None
 
     async def receive(self) -> bytes | BodyEnd:
         """See `UpstreamResponse.receive`. A single piece is returned as the very object that was parsed."""
@@ -56,18 +55,19 @@ class BufferedResponse(abc.ABC):
                 self.abort()
                 raise
 
-    def divert(self, sink: Callable[[bytes], bool] | None) -> None:
+    def divert(self, sink: Sink | None) -> None:
         """See `UpstreamResponse.divert`."""
         self._sink = sink
 
-    def _hand_over(self) -> bool:
+    def _hand_over(self, now: float) -> bool:
         """Offer what has just arrived to the sink; the caller has seen that nothing else is unread."""
         sink, pieces = self._sink, self._pieces
         if sink is None or self._waiter is None or self._woken or self._unread > self._high_water:
             return False
-        if not sink(pieces[0] if len(pieces) == 1 else b"".join(pieces)):
+        if not sink(pieces[0] if len(pieces) == 1 else b"".join(pieces), now):
             return False
-        self._discard()
+        pieces.clear()
+        self._unread = 0
         return True
 
     def wake(self) -> None:
