@@ -55,6 +55,8 @@ class State:
     """Redacted captures by what became of them; empty where none are made."""
     spans: Mapping[str, int] = field(default_factory=dict)
     """The same of spans."""
+    refusals: Mapping[str, int] = field(default_factory=dict)
+    """Requests that ended in an error of ours without a turn that was judged, by its code."""
 
 
 class TurnCounts(Protocol):
@@ -83,7 +85,7 @@ class Metrics:
         )
         self._held = Histogram(
             "turngate_hold_seconds",
-            "From the first held frame to the verdict.",
+            "From the first held frame to its release, or to the error that the client got in its place.",
             ["outcome"],
             buckets=_HOLD,
             registry=registry,
@@ -186,3 +188,11 @@ class _StateCollector(Collector):
         for result, count in now.spans.items():
             spans.add_metric([result], count)
         yield spans
+        refusals = CounterMetricFamily(
+            "turngate_refused_requests",
+            "Requests that ended in an error of ours without a turn that was judged.",
+            labels=["code"],
+        )
+        for code, count in now.refusals.items():
+            refusals.add_metric([code], count)
+        yield refusals

@@ -7,11 +7,14 @@ import time
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from tests.operator.staged import Operator, operated
 from tests.proxy.gated import (
     BAD_TURN,
     CALL,
     DONE,
+    FINISH,
     FINISH_CALLS,
     GOOD_ARGUMENTS,
     LAST_CHUNK,
@@ -28,6 +31,7 @@ from tests.proxy.gated import (
     text,
 )
 from tests.transport.peer import Peer
+from turngate.proxy import http_turn
 
 
 async def pages(operator: Operator, path: str, name: str) -> list[Any]:
@@ -275,5 +279,57 @@ def test_the_metrics_count_the_turns_that_were_and_nothing_of_what_was_said(run:
             )
             assert float(lines["turngate_ledger_commit_seconds_count"]) > 0
             assert not any(word in told.body for word in ("weather", "call_", "chatcmpl"))
+
+    run(main())
+
+
+async def figures(operator: Operator) -> dict[str, float]:
+    """Series -> value."""
+    told = await operator.ask("GET", "/metrics")
+    series = (line.rpartition(" ") for line in told.body.splitlines() if not line.startswith("#"))
+    return {name: float(value) for name, _, value in series}
+
+
+def test_the_first_byte_for_the_client_counts_also_after_a_provider_that_was_slow_to_begin(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(http_turn, "HEAD_GRACE_S", 0.0)
+
+    async def main() -> None:
+        seen = asyncio.Event()
+
+        async def script(peer: Peer) -> None:
+            await peer.answer(SSE_HEAD)
+            await asyncio.wait_for(seen.wait(), 20)
+            await peer.send(chunked(OPENING), chunked(text()))
+            await peer.send(chunked(FINISH), chunked(DONE), LAST_CHUNK)
+            await peer.hold()
+
+        async with operated(tmp_path, script) as stage:
+            async with stage.world.connect() as client:
+                client.writer.write(request())
+                await client.head()  # it went out before there was anything to judge
+                seen.set()
+                await client.read_until(DONE)
+            await stage.world.turns()
+            found = await figures(stage.operator)
+            assert found['turngate_client_first_byte_seconds_count{upstream="provider"}'] == 1
+
+    run(main())
+
+
+def test_requests_that_end_in_an_error_of_ours_without_a_turn_are_counted_by_its_code(
+    run: Run, tmp_path: Path
+) -> None:
+    async def main() -> None:
+        async with operated(tmp_path, answering(streamed(TEXT_TURN))) as stage:
+            latch = await stage.operator.latch("stop_all")
+            assert (await stage.world.ask()).status == 400
+            await stage.operator.lift(latch)
+            for _ in range(2):
+                assert (await stage.world.ask(request("/nowhere/"))).status == 404
+            found = await figures(stage.operator)
+            assert found['turngate_refused_requests_total{code="gate_stopped"}'] == 1
+            assert found['turngate_refused_requests_total{code="unknown_route"}'] == 2
 
     run(main())

@@ -3,9 +3,11 @@ from __future__ import annotations
 import time
 
 from tests.ledger.turns import started
+from tests.playbook import Playbook
+from turngate.core.policy import Mode
 from turngate.core.verdict import Outcome, Reason
 from turngate.ledger.entry import Delivery
-from turngate.proxy.record import NAME_LIMIT, Clock, aborted_entry, clipped
+from turngate.proxy.record import NAME_LIMIT, Clock, aborted_entry, clipped, held_for
 
 
 def test_the_clock_maps_the_loop_to_the_wall() -> None:
@@ -31,3 +33,12 @@ def test_names_of_the_wire_are_clipped_and_stay_different() -> None:
     assert one is not None
     assert (len(one), one[:100]) == (NAME_LIMIT, "x" * 100)
     assert one != other
+
+
+def test_a_turn_is_held_until_its_client_has_something_and_never_while_it_is_only_observed() -> None:
+    session = Playbook().session
+    assert held_for(session, Mode.ENFORCE, 105.0) is None
+    session.tally.held_at, session.tally.decided_at = 101.0, 102.0
+    assert held_for(session, Mode.ENFORCE, 105.0) == 4.0  # somebody was asked after the verdict
+    assert held_for(session, Mode.ENFORCE, None) == 1.0
+    assert held_for(session, Mode.OBSERVE, 105.0) is None

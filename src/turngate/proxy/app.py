@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import time
 import traceback
+from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping, MutableMapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -45,6 +46,7 @@ from turngate.proxy.headers import (
 from turngate.proxy.http_turn import HttpTurn
 from turngate.proxy.ownership import conversation_of, owner_of
 from turngate.proxy.passthrough import PassCounters
+from turngate.proxy.record import held_for
 from turngate.proxy.relay import Judging, TurnRelay
 from turngate.proxy.reply import Reply
 from turngate.proxy.route import Route, find_route
@@ -85,6 +87,8 @@ class Gate:
     shared: Shared
     tracing: Tracing | None = None
     counters: PassCounters = field(default_factory=PassCounters)
+    refusals: Counter[str] = field(default_factory=Counter)
+    """Requests that ended in an error of ours without a turn that was judged, by its code."""
     metrics: Metrics = field(init=False)
     counts: TurnCounts = field(init=False)
     desk: Desk = field(init=False)
@@ -222,7 +226,7 @@ class Gate:
                 response.close()
             if turn is not None:
                 self._count(turn, reply)
-                log_turn(turn, trace)
+                log_turn(turn, reply, trace)
             if trace is not None and turn is not None:
                 trace.end(turn, reply, None if response is None else response.status)
 
@@ -240,7 +244,8 @@ class Gate:
         if (counted := figures(turn, reply)) is not None:
             self.counts.turn_over(counted)
         if turn.stopped_at is not None and turn.stopped is not None and turn.stopped.latch is not None:
-            self.counts.stopped(asyncio.get_running_loop().time() - turn.stopped_at)
+            ended_at = reply.ended_at or asyncio.get_running_loop().time()
+            self.counts.stopped(max(0.0, ended_at - turn.stopped_at))
 
     def state(self) -> State:
         """What it holds at this moment, and what it has counted besides turns."""
@@ -255,6 +260,7 @@ class Gate:
             ledger_failed=lost.failed,
             ledger_refused=lost.refused,
             captures=judging.captures.counts if judging.captures is not None else {},
+            refusals=self.refusals,
             spans=self.tracing.counts.by_result() if self.tracing is not None else {},
         )
 
@@ -356,6 +362,7 @@ class Gate:
             headers.append((b"retry-after", b"1"))
         elif status < 500:
             headers.append((b"x-should-retry", b"false"))
+        self.refusals[str(code)] += 1
         _log.info("refused", status=status, code=str(code))
         await reply.whole(status, headers, body)
 
@@ -370,6 +377,7 @@ class Gate:
         verdict = Verdict(stop.outcome, stop.reason, (stop.finding,), codes)
         notice = BlockNotice(turn_id, verdict, route.upstream.policy.handoff)
         body = (dialect or _FALLBACK_ENVELOPE).error_body(notice.message, notice.details)
+        self.refusals[codes[0].value] += 1
         _log.info("refused", status=400, code=codes[0].value, turn=turn_id, latch=stop.latch)
         headers = [(b"content-type", b"application/json"), (b"x-should-retry", b"false")]
         await reply.whole(400, [*headers, (b"x-turngate-turn", turn_id.encode())], body)
@@ -478,7 +486,6 @@ def figures(turn: TurnRelay, reply: Reply) -> TurnFigures | None:
     if session is None or session.verdict is None:
         return None
     tally, began = session.tally, turn.began_at
-    held, decided = tally.held_at, tally.decided_at
     delivered = reply.first_at
     return TurnFigures(
         upstream=turn.start.upstream,
@@ -489,21 +496,17 @@ def figures(turn: TurnRelay, reply: Reply) -> TurnFigures | None:
         codes=session.verdict.codes,
         first_upstream_s=None if tally.first_at is None else tally.first_at - began,
         first_delivered_s=None if delivered is None else delivered - began,
-        held_s=None if held is None or decided is None else decided - held,
+        held_s=held_for(session, turn.start.mode, reply.ended_at),
     )
 
 
-def log_turn(turn: TurnRelay, trace: TurnTrace | None = None) -> None:
+def log_turn(turn: TurnRelay, reply: Reply, trace: TurnTrace | None = None) -> None:
     """One line a turn: what was decided and why, never what was said."""
     session = turn.session
     if session is None or session.verdict is None:
         return
     verdict, tally = session.verdict, session.tally
-    held = (
-        None
-        if tally.held_at is None or tally.decided_at is None
-        else round(tally.decided_at - tally.held_at, 4)
-    )
+    held = held_for(session, turn.start.mode, reply.ended_at)
     _log.info(
         "turn",
         turn=turn.start.turn_id,
@@ -519,6 +522,6 @@ def log_turn(turn: TurnRelay, trace: TurnTrace | None = None) -> None:
         bytes_in=tally.bytes_in,
         bytes_held=session.gate.held_bytes,
         bytes_injected=tally.bytes_injected,
-        held_s=held,
+        held_s=None if held is None else round(held, 4),
         **({} if trace is None else {"trace_id": trace.trace_id, "span_id": trace.span_id}),
     )

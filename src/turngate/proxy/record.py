@@ -9,6 +9,7 @@ from dataclasses import asdict, dataclass
 
 from turngate.core.check import CallCheck
 from turngate.core.event import SlotKey
+from turngate.core.policy import Mode
 from turngate.core.session import Session
 from turngate.core.slot import Slot
 from turngate.core.verdict import Outcome, Reason
@@ -83,6 +84,12 @@ def turn_entry(
         delivery=delivery,
         calls=tuple(_call(start.turn_id, slot, checks, clock, digest) for slot in turn.slots.values()),
     )
+
+
+def held_for(session: Session, mode: Mode, ended_at: float | None) -> float | None:
+    """How long a client waited for what was held: until its release, or the error that came in its place."""
+    held_at, until = session.tally.held_at, ended_at or session.tally.decided_at
+    return None if held_at is None or until is None or mode is Mode.OBSERVE else max(0.0, until - held_at)
 
 
 def aborted_entry(start: TurnStart, reason: Reason) -> TurnEntry:

@@ -73,6 +73,8 @@ class Reply:
         """Send bytes without waiting; False if that is not possible and `write` has to be awaited."""
         if self.ended or not self._write(data):
             return False
+        if self.first_at is None:  # the head went out before it, for a provider that was slow to begin
+            self.first_at = asyncio.get_running_loop().time()
         self.bytes_out += len(data)
         return True
 

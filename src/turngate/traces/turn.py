@@ -36,7 +36,7 @@ from turngate.core.verdict import Outcome, Reason
 from turngate.ledger.entry import TurnStart
 from turngate.proxy.headers import Headers, signed_fields
 from turngate.proxy.ownership import CONVERSATION
-from turngate.proxy.record import Clock, clipped
+from turngate.proxy.record import Clock, clipped, held_for
 
 if TYPE_CHECKING:
     from turngate.proxy.relay import TurnRelay
@@ -147,7 +147,7 @@ class TurnTrace:
         span = self._span
         ended_at = reply.ended_at if reply.ended_at is not None else self._loop.time()
         if span.is_recording():
-            span.set_attributes(_ending(turn))
+            span.set_attributes(_ending(turn, ended_at))
             if status is not None:
                 span.set_attribute("http.response.status_code", status)
             for name, at, attributes in _events(turn, ended_at):
@@ -177,7 +177,7 @@ def _context(headers: Headers) -> Context:
     return _PROPAGATOR.extract({"traceparent": parents, "tracestate": states}, Context())
 
 
-def _ending(turn: TurnRelay) -> Attributes:
+def _ending(turn: TurnRelay, ended_at: float) -> Attributes:
     """What is known of a turn that is over."""
     entry, session = turn.snapshot(), turn.session
     told: Attributes = {"gen_ai.request.stream": entry.streamed}
@@ -205,8 +205,8 @@ def _ending(turn: TurnRelay) -> Attributes:
         told["gen_ai.response.id"] = _plain(entry.response_id)
     if entry.streamed and tally.first_at is not None:
         told["gen_ai.response.time_to_first_chunk"] = tally.first_at - turn.began_at
-    if tally.held_at is not None and tally.decided_at is not None:
-        told["turngate.held_s"] = tally.decided_at - tally.held_at
+    if (held := held_for(session, entry.mode, ended_at)) is not None:
+        told["turngate.held_s"] = held
     return told
 
 
