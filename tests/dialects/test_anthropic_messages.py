@@ -362,3 +362,23 @@ def test_an_error_body_is_anthropics_envelope() -> None:
         "type": "error",
         "error": {"type": "invalid_request_error", "message": "no", "turngate": {"reason": "invalid"}},
     }
+
+
+# Behind the last event.
+
+
+def test_behind_a_turn_of_text_text_passes_and_a_call_is_blocked_at_once() -> None:
+    first, second = SPOKEN + message_end("end_turn"), message_start(id="msg_2") + block(0, TEXT, words(0))
+    text = judged(first + second + message_end("end_turn"))
+    assert (text.outcome, text.passed) == ("passed", first + second + message_end("end_turn"))
+
+    called = judged(first + second + CALL + END)
+    assert (called.outcome, called.passed, called.released) == ("blocked", first + second, b"")
+    assert {"duplicate_start", "delta_after_terminal"} <= called.codes
+    assert called.told.startswith(b"event: error")
+
+
+def test_behind_a_release_everything_is_dropped() -> None:
+    again = message_start(id="msg_2") + block(0, TEXT, words(0)) + CALL + END
+    turn = judged(SPOKEN + CALL + END + again)
+    assert (turn.outcome, turn.passed + turn.released) == ("released", SPOKEN + CALL + END)

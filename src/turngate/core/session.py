@@ -35,6 +35,10 @@ _UNFRAMED = frozenset({FrameFault.OVERSIZED, FrameFault.LOST})
 """Likewise: nothing that follows can be told apart."""
 
 
+SENTINEL = "[DONE]"
+"""The last event behind which no client reads on. Behind any other one they do: text there passes, and no call leaves."""
+
+
 class Decoder(Protocol):
     """One dialect's reading of one turn. Made fresh for each; total: it never raises."""
 
@@ -307,7 +311,7 @@ class Session:
                 self._hold(frame, now)
             else:
                 continue
-            told = gate.state is _HOLDING or (turn.terminal is not None and not self._observing)
+            told = gate.state is _HOLDING or (turn.terminal == SENTINEL and not self._observing)
             if told and self._is_over(frame):
                 actions += self._conclude(now)
                 break
@@ -351,7 +355,7 @@ class Session:
             self.verdict = verdict
             self.tally.decided_at = now
             self.gate.step(Signal.PASS)
-            # After the last event nobody waits for the socket, except who only observes.
+            # What has said that it is over ends cleanly, however its connection does; who only observes alters nothing.
             said_so = self.turn.terminal is not None and not self._observing
             return [Finish(verdict, clean=said_so or bool(self.turn.clean_end))]
         if verdict.outcome is Outcome.RELEASED:

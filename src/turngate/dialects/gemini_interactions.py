@@ -31,6 +31,7 @@ from turngate.core.event import (
     Ending,
     Event,
     Fragment,
+    KeepAlive,
     Prose,
     ProviderFault,
     RunsOn,
@@ -172,6 +173,7 @@ class InteractionsDecoder:
         self._ids: dict[str, int] = {}
         self._text: set[int] = set()
         """Open steps without a call, the state that nearly every frame meets."""
+        self._closed = False
         self._interaction_id: str | None = None
         self._echoed = Toolset()
         """The tools that a fetched interaction repeats."""
@@ -194,7 +196,7 @@ class InteractionsDecoder:
 
     def _read(self, data: bytes, name: str | None) -> list[Event]:
         if data == b"[DONE]" and name in (None, "done"):
-            return [Prose(trailer=True)]
+            return [KeepAlive()] if self._closed else [Prose(trailer=True)]
         reading = read_lenient(data)
         if reading is None or not isinstance(reading.value, dict):
             suspect = may_carry(data, CARRIERS) or (reading is not None and reading.too_deep)
@@ -270,6 +272,7 @@ class InteractionsDecoder:
             return [
                 Defect(Code.INVALID_EVENT, "a last event without its interaction", may_carry_call=suspect)
             ]
+        self._closed = True
         events = [*_twins("interaction", interaction), *self._describe(interaction)]
         for step in listed(interaction.get("steps")):
             if isinstance(step, dict) and step.get("type") == "function_call":

@@ -154,6 +154,7 @@ class ResponsesDecoder:
         self._named: bool | None = None
         """Whether events have SSE names; some servers send none at all."""
         self._opened = False
+        self._closed = False
         self._response_id: str | None = None
         self._number: int | None = None
         self._disordered = False
@@ -193,7 +194,7 @@ class ResponsesDecoder:
 
     def _read(self, data: bytes, name: str | None) -> list[Event]:
         if data == b"[DONE]" and self._streamed:
-            return [Prose(trailer=True)]
+            return [KeepAlive()] if self._closed else [Prose(trailer=True)]
         reading = read_lenient(data)
         if reading is None or not isinstance(reading.value, dict):
             if name == "error":
@@ -326,6 +327,7 @@ class ResponsesDecoder:
                 ),
                 TurnClosed(kind),
             ]
+        self._closed = True
         status = kind.removeprefix("response.")
         events = [*self._open(response), *self._renamed(response), *_twins("response", response)]
         if response.get("status", status) != status:
