@@ -32,6 +32,7 @@ from tests.proxy.gated import (
 )
 from tests.transport.peer import Peer
 from turngate.proxy import http_turn
+from turngate.proxy.relay import TurnRelay
 
 
 async def pages(operator: Operator, path: str, name: str) -> list[Any]:
@@ -296,12 +297,13 @@ def test_the_first_byte_for_the_client_counts_also_after_a_provider_that_was_slo
     monkeypatch.setattr(http_turn, "HEAD_GRACE_S", 0.0)
 
     async def main() -> None:
-        seen = asyncio.Event()
+        started, read = asyncio.Event(), asyncio.Event()
 
         async def script(peer: Peer) -> None:
             await peer.answer(SSE_HEAD)
-            await asyncio.wait_for(seen.wait(), 20)
-            await peer.send(chunked(OPENING), chunked(text()))
+            await started.wait()
+            await peer.send(chunked(OPENING))
+            await read.wait()
             await peer.send(chunked(FINISH), chunked(DONE), LAST_CHUNK)
             await peer.hold()
 
@@ -309,7 +311,13 @@ def test_the_first_byte_for_the_client_counts_also_after_a_provider_that_was_slo
             async with stage.world.connect() as client:
                 client.writer.write(request())
                 await client.head()  # it went out before there was anything to judge
-                seen.set()
+                started.set()
+                await client.read_until(OPENING)
+                (turn,) = stage.world.gate.judging.live.values()
+                assert isinstance(turn, TurnRelay)
+                assert turn._reply is not None
+                assert turn._reply.first_at is not None
+                read.set()
                 await client.read_until(DONE)
             await stage.world.turns()
             found = await figures(stage.operator)

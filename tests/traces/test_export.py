@@ -149,10 +149,16 @@ def test_the_collector_learns_whose_spans_they_are(
     assert set(collector.paths) == {"/mine"}
 
 
-def test_nothing_is_opened_without_a_collector(run: Run) -> None:
+@pytest.mark.parametrize("endpoint", [None, "http://127.0.0.1:1/v1/traces"])
+def test_nothing_is_opened_without_a_collector_or_where_all_of_it_is_off(
+    run: Run, monkeypatch: pytest.MonkeyPatch, endpoint: str | None
+) -> None:
+    if endpoint is not None:
+        monkeypatch.setenv("OTEL_SDK_DISABLED", "true")
+
     async def main() -> None:
         before = threading.active_count()
-        async with open_traces(TracesConfig()) as tracing:
+        async with open_traces(TracesConfig(endpoint)) as tracing:
             assert tracing is None
             assert threading.active_count() == before
 

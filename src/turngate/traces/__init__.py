@@ -9,6 +9,7 @@ Both need the extra `turngate[otel]` and are imported only where `[traces]` or O
 from __future__ import annotations
 
 import contextlib
+import os
 from collections.abc import AsyncIterator
 from typing import TYPE_CHECKING
 
@@ -23,7 +24,7 @@ __all__ = ["open_traces"]
 @contextlib.asynccontextmanager
 async def open_traces(config: TracesConfig) -> AsyncIterator[Tracing | None]:
     """What makes spans, while it is open; None where nobody wants them."""
-    if config.endpoint is None:
+    if config.endpoint is None or os.environ.get("OTEL_SDK_DISABLED", "").strip().lower() == "true":
         yield None
         return
     from turngate.traces.export import open_queue  # noqa: PLC0415 -- an extra, and a second's worth of imports
