@@ -38,7 +38,7 @@ console: $(VENV)/test.stamp  ## The console in a real Chromium; what it shows is
 	$(BIN)/pytest tests/console
 
 soak: $(VENV)/test.stamp  ## The long forms of the fuzz, crash and memory tests.
-	TURNGATE_SOAK=1 $(BIN)/pytest -n 2 --dist loadfile tests/soak tests/ledger tests/core tests/corpus
+	TURNGATE_SOAK=1 $(BIN)/pytest -n 2 --dist loadfile tests/soak tests/ledger tests/operator tests/core tests/corpus
 
 lock:  ## Pin again what pyproject.toml asks for.
 	uv pip compile -q --universal --python-version 3.11 --generate-hashes --no-annotate --no-header --no-emit-index-url \

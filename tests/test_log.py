@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import logging
+import sys
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 import structlog
@@ -103,3 +106,18 @@ def test_what_is_below_the_level_is_not_written(
     for name in ("debug", "info", "warning", "error"):
         getattr(log, name)("said")
     assert len(lines(capsys)) == count
+
+
+def test_a_log_that_cannot_be_written_ends_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each write to this device says that no space is left."""
+    full = Path("/dev/full").open("w", buffering=1)  # noqa: SIM115 -- its end fails too
+    try:
+        with pytest.raises(OSError, match="No space"):
+            full.write("a line\n")
+        monkeypatch.setattr(sys, "stderr", full)
+        configure(LogConfig(LogFormat.JSON))
+        structlog.get_logger("turngate").error("turn")
+        logging.getLogger("uvicorn.error").error("turn")
+    finally:
+        with contextlib.suppress(OSError):
+            full.close()

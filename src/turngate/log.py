@@ -6,11 +6,12 @@ neither forge a line nor drive a terminal.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import logging
 import sys
 from collections.abc import MutableMapping
-from typing import Any
+from typing import Any, TextIO, cast
 
 import msgspec
 import structlog
@@ -51,9 +52,28 @@ def _json_line(line: Any, **_options: Any) -> str:
         return json.dumps(line, default=repr)
 
 
+class Stream:
+    """A stream that loses what it cannot write: a log whose disk is full, or whose reader has gone, ends no turn."""
+
+    def __init__(self, stream: TextIO) -> None:
+        self._stream = stream
+
+    def write(self, text: str) -> int:
+        """Write, or not."""
+        with contextlib.suppress(OSError):
+            self._stream.write(text)
+        return len(text)
+
+    def flush(self) -> None:
+        """Hand on what was written, or not."""
+        with contextlib.suppress(OSError):
+            self._stream.flush()
+
+
 def configure(config: LogConfig) -> None:
     """Send all logging through one pipeline, in the configured format and from the configured level on."""
     level = logging.getLevelNamesMapping()[config.level.upper()]
+    stream = Stream(sys.stderr)
     shared: list[structlog.typing.Processor] = [
         structlog.stdlib.add_log_level,
         structlog.processors.TimeStamper(fmt="iso", utc=True),
@@ -73,10 +93,10 @@ def configure(config: LogConfig) -> None:
     structlog.configure(
         processors=[*shared, *last],
         wrapper_class=structlog.make_filtering_bound_logger(level),
-        logger_factory=structlog.WriteLoggerFactory(sys.stderr),
+        logger_factory=structlog.WriteLoggerFactory(cast("TextIO", stream)),
         cache_logger_on_first_use=True,
     )
-    handler = logging.StreamHandler(sys.stderr)
+    handler = logging.StreamHandler(stream)
     handler.setFormatter(
         structlog.stdlib.ProcessorFormatter(
             foreign_pre_chain=shared,

@@ -55,22 +55,30 @@ class Process:
 
     @property
     def operator(self) -> Operator:
-        address = f"unix:{self.folder / 'operator.sock'}"
-        return Operator(address, first_token_path(self.ledger).read_text().strip())
+        return Operator(self.operators, first_token_path(self.ledger).read_text().strip())
+
+    @property
+    def operators(self) -> str:
+        """Where they are listened to."""
+        return f"unix:{self.folder / 'operator.sock'}"
+
+    def command(self, file: Path) -> tuple[list[str], tuple[int, ...]]:
+        """How to start a gate, and the descriptors that it inherits."""
+        return [sys.executable, "-m", "turngate", "serve", "--config", str(file)], ()
 
     async def start(self, failpoint: str = "") -> None:
         file = self.folder / "gate.toml"
         file.write_text(
             f'[server]\nlisten = "127.0.0.1:{self.port}"\ndefault_upstream = "provider"\n'
-            f'[operator]\nlisten = "unix:{self.folder / "operator.sock"}"\n'
+            f'[operator]\nlisten = "{self.operators}"\n'
             f'[ledger]\nurl = "sqlite:///{self.ledger}"\n'
             f'[upstreams.provider]\nbase_url = "http://127.0.0.1:{self.upstream}"\nhandoff = "Ask the operations desk."\n'
         )
         environment = {name: value for name, value in os.environ.items() if not name.startswith("TURNGATE_")}
         if failpoint:
             environment["TURNGATE_FAILPOINT"] = failpoint
-        command = [sys.executable, "-m", "turngate", "serve", "--config", str(file)]
-        self.popen = _spawn(command, environment, self.folder / "log")
+        command, inherited = self.command(file)
+        self.popen = _spawn(command, environment, self.folder / "log", inherited)
         while self.popen.poll() is None:
             with contextlib.suppress(OSError):
                 _, writer = await asyncio.open_connection("127.0.0.1", self.port)
@@ -92,9 +100,11 @@ class Process:
             writer.transport.abort()
 
 
-def _spawn(command: list[str], environment: dict[str, str], log: Path) -> subprocess.Popen[bytes]:
+def _spawn(
+    command: list[str], environment: dict[str, str], log: Path, inherited: tuple[int, ...]
+) -> subprocess.Popen[bytes]:
     with log.open("ab") as output:
-        return subprocess.Popen(command, env=environment, stdout=output, stderr=output)
+        return subprocess.Popen(command, env=environment, stdout=output, stderr=output, pass_fds=inherited)
 
 
 @contextlib.asynccontextmanager

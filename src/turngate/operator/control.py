@@ -164,4 +164,3 @@ class Control:
                 await asyncio.sleep(RETRY_S)
             else:
                 return
-

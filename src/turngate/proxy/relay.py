@@ -360,14 +360,15 @@ class TurnRelay:
             await self._record_block(session)
 
     async def _record_block(self, session: Session) -> None:
-        """A block stands whether or not it can be recorded; the counters say when it could not."""
+        """A block stands whether or not it can be recorded; what could not be follows once the ledger can be written again."""
+        ledger, entry = self._judging.ledger, self._entry(session)
         if self._revoked:
-            self._judging.ledger.withdraw(self._entry(session))
+            ledger.withdraw(entry)
             return
         try:
-            await self._judging.ledger.record(self._entry(session))
+            await ledger.record(entry)
         except LedgerUnavailableError:
-            self._judging.ledger.counters.failed += 1
+            ledger.withdraw(entry)
 
     async def _end_from_outside(self, session: Session, reply: Reply, now: float) -> None:
         stop = self.stopped
