@@ -204,15 +204,18 @@ def test_a_stop_is_a_cut_while_the_turn_is_held_and_before_there_is_a_reply(
         assert (told["turngate.latch"], told["error.type"]) == ("latch-1", "stopped_by_operator")
 
 
-def test_a_providers_error_and_its_silence_are_errors_without_a_verdict(
+def test_what_cannot_be_judged_is_an_error_without_a_verdict(
     run: Run, tmp_path: Path, collector: Collector
 ) -> None:
     busy = plain(b"busy", "text/plain", "503 Service Unavailable")
-    played(run, tmp_path, Provider(busy, b"nonsense\r\n\r\n"), asking(), asking(), **traced(collector))
-    failed, broken = (attributes(span) for span in collector.spans())
+    page = plain(b"<html>", "text/html")
+    replies = Provider(busy, b"nonsense\r\n\r\n", page)
+    played(run, tmp_path, replies, asking(), asking(), asking(), **traced(collector))
+    failed, broken, refused = (attributes(span) for span in collector.spans())
     assert (failed["error.type"], failed["http.response.status_code"]) == ("503", 503)
+    assert (refused["error.type"], refused["http.response.status_code"]) == ("400", 200)
     assert broken["error.type"] == "malformed_head"
-    assert "turngate.outcome" not in failed | broken
+    assert "turngate.outcome" not in failed | refused | broken
 
 
 def test_the_parents_decision_to_keep_nothing_is_followed_and_handed_on(
@@ -235,20 +238,19 @@ def test_a_ratio_holds_for_the_traces_that_begin_here_and_for_no_other(
     assert [field_of(asked, "traceparent")[0][-2:] for asked in provider.asked] != ["01", "01"]
 
 
-@pytest.mark.parametrize(
-    "parent", [SAMPLED[:-1], f"00-{'0' * 32}-{SPAN}-01", f"ff-{TRACE}-{SPAN}-01", "\xff" * 600, f"{SAMPLED}\r\ntraceparent: {SAMPLED}"],
-)  # fmt: skip
 def test_a_parent_that_cannot_be_read_begins_a_new_trace_without_its_state(
-    run: Run, tmp_path: Path, collector: Collector, parent: str
+    run: Run, tmp_path: Path, collector: Collector
 ) -> None:
-    provider = Provider(streamed(TEXT_TURN))
-    played(run, tmp_path, provider, asking(parent), **traced(collector))
-    (span,) = collector.spans()
-    assert not span.parent_span_id
-    (given,) = provider.parent()
-    assert given.startswith(f"00-{span.trace_id.hex()}-")
-    assert TRACE not in given
-    assert field_of(provider.asked[0], "tracestate") == []
+    twice = f"{SAMPLED}\r\ntraceparent: {SAMPLED}"
+    parents = [SAMPLED[:-1], f"00-{'0' * 32}-{SPAN}-01", f"ff-{TRACE}-{SPAN}-01", "\xff" * 600, twice]
+    provider = Provider(*(streamed(TEXT_TURN) for _ in parents))
+    played(run, tmp_path, provider, *map(asking, parents), **traced(collector))
+    for span, asked in zip(collector.spans(), provider.asked, strict=True):
+        assert not span.parent_span_id
+        (given,) = field_of(asked, "traceparent")
+        assert given.startswith(f"00-{span.trace_id.hex()}-")
+        assert TRACE not in given
+        assert field_of(asked, "tracestate") == []
 
 
 def test_what_the_client_signed_is_not_touched(run: Run, tmp_path: Path, collector: Collector) -> None:

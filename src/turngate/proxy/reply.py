@@ -50,6 +50,11 @@ class Reply:
         """When its end went out, or it was cut; likewise."""
         self._unsent = False
 
+    @property
+    def status(self) -> int:
+        """The status of the head that goes out, or went."""
+        return self._status
+
     def prepare(self, status: int, headers: Headers) -> None:
         """Set the head that goes out with the first byte."""
         self._status, self._headers = status, headers

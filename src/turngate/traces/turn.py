@@ -152,7 +152,7 @@ class TurnTrace:
                 span.set_attribute("http.response.status_code", status)
             for name, at, attributes in _events(turn, ended_at):
                 span.add_event(name, attributes, self._moment(at))
-            if (error := self.failed or _error(turn, status)) is not None:
+            if (error := self.failed or _error(turn, reply.status)) is not None:
                 span.set_attribute("error.type", error)
                 span.set_status(Status(StatusCode.ERROR))
         span.end(self._moment(ended_at))
@@ -236,12 +236,12 @@ def _verdict(turn: TurnRelay) -> tuple[Outcome | None, Reason | None]:
     return None, None
 
 
-def _error(turn: TurnRelay, status: int | None) -> str | None:
-    """The kind of error that a turn ended with."""
+def _error(turn: TurnRelay, status: int) -> str | None:
+    """The kind of error that a turn ended with: its reason, or the status that the client got where nothing was judged."""
     _, reason = _verdict(turn)
     if reason is not None:
         return None if reason in NO_ERRORS else reason.value
-    return str(status) if status is not None and status >= 400 else None
+    return str(status) if status >= 400 else None
 
 
 def _plain(text: str) -> str:
