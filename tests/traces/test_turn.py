@@ -73,7 +73,8 @@ class Provider:
 
     async def __call__(self, peer: Peer) -> None:
         while self._replies:
-            self.asked.append(await peer.answer(self._replies.pop(0)))
+            self.asked.append(await peer.request())
+            await peer.send(self._replies.pop(0))
 
     def parent(self) -> list[str]:
         (asked,) = self.asked
