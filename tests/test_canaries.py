@@ -28,7 +28,6 @@ from click.testing import CliRunner
 
 from tests.console.browser import BASE, Browser
 from tests.operator.staged import Operator, free_port
-from tests.proxy.conftest import run
 from tests.proxy.gated import (
     DONE,
     FINISH,
@@ -37,7 +36,6 @@ from tests.proxy.gated import (
     SSE_HEAD,
     Answer,
     Client,
-    Run,
     chunked,
     event,
     plain,
@@ -49,7 +47,8 @@ from turngate.cli.main import main as turngate
 from turngate.operator.operations import OPERATIONS
 from turngate.operator.tokens import first_token_path
 
-__all__ = ["run"]
+PATIENCE_S = 120.0
+"""A test that needs this long has failed; no test waits for it to pass."""
 
 PIECE = 10
 """Letters of a word that are told already when a piece of it is found: arguments travel in fragments."""
@@ -392,10 +391,8 @@ async def use(stage: Stage) -> None:
         if case in OURS:
             stage.tell("errors", answer.body)
         stage.tell("errors", *(value for name, value in answer.headers if name.startswith("x-turngate")))
-        if case not in ("text", "unjudged"):
-            await stage.ask(
-                case, path=path.get(case, "/v1/chat/completions").replace("/provider", "/watched")
-            )
+        if case in ("released", "invalid", "broken"):
+            await stage.ask(case, path="/watched/v1/chat/completions")
     turn_id = (await stage.ask("released")).header("x-turngate-turn")
     claimed = await stage.ask("released", path=f"/turngate/turns/{turn_id}/calls/call_1/claim")
     assert claimed.status == 200
@@ -523,7 +520,7 @@ def misconfigure(stage: Stage) -> None:
     file.unlink()
 
 
-def test_nothing_that_was_said_is_anywhere(run: Run, tmp_path: Path) -> None:
+def test_nothing_that_was_said_is_anywhere(tmp_path: Path) -> None:
     stages: list[Stage] = []
     secrets = dict(CANARIES)
 
@@ -538,7 +535,7 @@ def test_nothing_that_was_said_is_anywhere(run: Run, tmp_path: Path) -> None:
             await asyncio.to_thread(read, stage)
             await asyncio.to_thread(misconfigure, stage)
 
-    run(main())
+    asyncio.run(asyncio.wait_for(main(), PATIENCE_S))
     (stage,) = stages
     for place in ("log", "files", "write-ahead log", "traces", "API", "console", "export", "commands"):
         told = b"".join(stage.told[place])
