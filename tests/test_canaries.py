@@ -361,6 +361,7 @@ async def staged(folder: Path) -> AsyncIterator[Stage]:
                 await process.wait()
         stage.tell("log", (folder / "log").read_bytes())
         stage.tell("files", *(each.read_bytes() for each in kept(folder)))
+        stage.tell("captures", *(each.read_bytes() for each in (folder / "captures").iterdir()))
         stage.tell("traces", *collector.bodies)
 
 
@@ -482,7 +483,6 @@ def read(stage: Stage) -> None:
     files = kept(stage.folder)
     stage.tell("files", *(each.read_bytes() for each in files))
     stage.tell("write-ahead log", *(each.read_bytes() for each in files if each.name.endswith("-wal")))
-    stage.tell("captures", *(each.read_bytes() for each in files if each.parent.name == "captures"))
     stage.tell("export", stage.command("ledger", "export"))
     turns = [json.loads(line) for line in stage.command("ledger", "list", "--json").splitlines()]
     blocked = [turn for turn in turns if turn["outcome"] == "blocked"]
