@@ -360,7 +360,7 @@ async def staged(folder: Path) -> AsyncIterator[Stage]:
                     process.send_signal(signal.SIGTERM)
                 await process.wait()
         stage.tell("log", (folder / "log").read_bytes())
-        stage.tell("files", *(each.read_bytes() for each in kept(folder)))
+        stage.tell("files", *kept(folder).values())
         stage.tell("captures", *(each.read_bytes() for each in (folder / "captures").iterdir()))
         stage.tell("traces", *collector.bodies)
 
@@ -472,17 +472,21 @@ async def look(stage: Stage) -> None:
         stage.tell("console", seen.html)
 
 
-def kept(folder: Path) -> list[Path]:
+def kept(folder: Path) -> dict[str, bytes]:
     """Every file but those that are there to hold a secret, and the log, which is still being written."""
-    secret = {"gate.toml", "credential", "log", "ledger.db.operator-token"}
-    return [each for each in folder.rglob("*") if each.is_file() and each.name not in secret]
+    found: dict[str, bytes] = {}
+    for each in folder.rglob("*"):
+        if each.name not in {"gate.toml", "credential", "log", "ledger.db.operator-token"}:
+            with contextlib.suppress(FileNotFoundError, IsADirectoryError):  # drafts come and go
+                found[str(each)] = each.read_bytes()
+    return found
 
 
 def read(stage: Stage) -> None:
     """Everything that is kept, byte for byte, and what the commands show of it."""
     files = kept(stage.folder)
-    stage.tell("files", *(each.read_bytes() for each in files))
-    stage.tell("write-ahead log", *(each.read_bytes() for each in files if each.name.endswith("-wal")))
+    stage.tell("files", *files.values())
+    stage.tell("write-ahead log", *(content for name, content in files.items() if name.endswith("-wal")))
     stage.tell("export", stage.command("ledger", "export"))
     turns = [json.loads(line) for line in stage.command("ledger", "list", "--json").splitlines()]
     blocked = [turn for turn in turns if turn["outcome"] == "blocked"]
