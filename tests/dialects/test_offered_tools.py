@@ -51,6 +51,16 @@ REQUESTS: list[tuple[str, Any, Any]] = [
     ("gemini_generate", {"tools": [gemini("rm", "ls")]}, {"tools": [gemini("ls")]}),
     ("gemini_generate", {"tools": [gemini("rm"), gemini("ls")]}, {"tools": [gemini("ls")]}),
     (
+        "gemini_code_assist",
+        {"model": "m", "request": {"contents": [], "tools": [gemini("rm", "ls")]}},
+        {"model": "m", "request": {"contents": [], "tools": [gemini("ls")]}},
+    ),
+    (
+        "openai_assistants",
+        {"assistant_id": "a", "tools": [chat("rm"), {"type": "code_interpreter"}]},
+        {"assistant_id": "a", "tools": [{"type": "code_interpreter"}]},
+    ),
+    (
         "bedrock_converse",
         {"toolConfig": {"tools": [spec("rm"), spec("ls")]}},
         {"toolConfig": {"tools": [spec("ls")]}},

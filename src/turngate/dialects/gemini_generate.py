@@ -23,6 +23,7 @@ come, so nothing overtakes a held frame. google-genai raises at comments, event 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
@@ -70,6 +71,7 @@ _REPLY = frozenset(
         "error",
     }
 )  # fmt: skip
+_CODE_ASSIST = re.compile(r"/v[0-9]+internal:(generateContent|streamGenerateContent)$")
 _IN_PLACE: tuple[Event, ...] = (Prose(trailer=True),)
 
 
@@ -84,7 +86,8 @@ class GeminiGenerate:
 
     def claims(self, method: str, path: str) -> bool:
         """`POST .../NAME:generateContent` and `:streamGenerateContent`, on both services and in every version."""
-        return method == "POST" and path.endswith((":generateContent", ":streamGenerateContent"))
+        generates = path.endswith((":generateContent", ":streamGenerateContent"))
+        return method == "POST" and generates and not is_code_assist(path)
 
     def toolset(self, body: bytes) -> Toolset:
         """Read `tools`."""
@@ -96,10 +99,15 @@ class GeminiGenerate:
 
     def error_body(self, message: str, details: Mapping[str, object]) -> bytes:
         """Google's error envelope."""
-        return encode(_error(400, "FAILED_PRECONDITION", message, details))
+        return encode(error(400, "FAILED_PRECONDITION", message, details))
 
 
-def _error(code: int, status: str, message: str, details: Mapping[str, object]) -> dict[str, object]:
+def is_code_assist(path: str) -> bool:
+    """Whether a path is Code Assist's, which names no model: there the request and each response stand in an envelope."""
+    return _CODE_ASSIST.search(path) is not None
+
+
+def error(code: int, status: str, message: str, details: Mapping[str, object]) -> dict[str, object]:
     """The SDKs choose their exception by a numeric code."""
     return {"error": {"code": code, "message": message, "status": status, "turngate": details}}
 
@@ -164,7 +172,7 @@ class GenerateDecoder:
             *_prompt_feedback(reply),
         ]
         if reply.get("error"):
-            events.append(ProviderFault(_fault(reply["error"])))
+            events.append(ProviderFault(fault(reply["error"])))
         self._plain = self._candidates.keys() == {0} and not self._candidates[0].ended
         return events or [Prose(trailer=True)]
 
@@ -219,8 +227,8 @@ class GenerateDecoder:
         Older SDKs look for an error without the `data:`, in a read that holds nothing else. Reads merge, and what then remains
         makes Gemini CLI ask again, as a missing end does. It takes the text and `OTHER` as an answer, and shows it (all measured).
         """
-        error = _error(403, "PERMISSION_DENIED", notice.message, notice.details)
-        return self._element(error) if self._in_array else sse(error | self._ending(notice, "OTHER"))
+        told = error(403, "PERMISSION_DENIED", notice.message, notice.details)
+        return self._element(told) if self._in_array else sse(told | self._ending(notice, "OTHER"))
 
     def block_notice(self, notice: BlockNotice) -> bytes:
         """A text and `STOP` for every candidate."""
@@ -241,7 +249,7 @@ class GenerateDecoder:
 
     def block_body(self, notice: BlockNotice) -> bytes:
         """Google's error envelope."""
-        return encode(_error(400, "FAILED_PRECONDITION", notice.message, notice.details))
+        return encode(error(400, "FAILED_PRECONDITION", notice.message, notice.details))
 
 
 def _starts(frame: Frame, *marks: bytes) -> bool:
@@ -258,7 +266,7 @@ def _prompt_feedback(reply: Mapping[str, Any]) -> list[Event]:
     return [ChoiceOpened(0), ChoiceClosed(0, word, Ending.REFUSED, "promptFeedback", closes_calls=False)]
 
 
-def _fault(error: Any) -> str:
+def fault(error: Any) -> str:
     """The provider's word for an error."""
     fields = error if isinstance(error, dict) else {}
     return wire_word(str(fields.get("status") or fields.get("code") or "error"))

@@ -26,9 +26,14 @@ def read_toolset(body: bytes) -> Toolset:
     request = reading.value if reading is not None else None
     if not isinstance(request, dict):
         return Toolset(readable=False)
+    return toolset_of(request, text_or_none(request.get("model")))
+
+
+def toolset_of(request: Mapping[str, Any], model: str | None) -> Toolset:
+    """The tools of a request that is read already."""
     declared = [tool for entry in listed(request.get("tools")) for tool in _declared(entry)]
     tools, ambiguous = collect(declared)
-    return Toolset(tools, ambiguous, model=text_or_none(request.get("model")))
+    return Toolset(tools, ambiguous, model=model)
 
 
 def _declared(entry: Any) -> list[Tool]:

@@ -7,6 +7,7 @@ list that is empty, a choice that forces a tool that is gone, and every choice o
     functions[]          OpenAI's legacy form
     toolConfig.tools[]   Bedrock Converse
     parameters.tools[]   DashScope
+    request              holds all of them in Gemini's Code Assist
 """
 
 from __future__ import annotations
@@ -52,20 +53,19 @@ class _Offer:
             "function_calling_config": self._calling,
         }
         choices = ("tool_choice", "toolChoice", "function_call")
-        self.text.members(
-            self.text.start(),
-            {
-                "tools": self._tools,
-                "functions": self._tools,
-                "toolConfig": lambda at: self.text.members(at, config),
-                "tool_config": lambda at: self.text.members(at, config),
-                "parameters": lambda at: self.text.members(
-                    at, {"tools": self._tools, "tool_choice": self._choice}
-                ),
-                **dict.fromkeys(choices, self._choice),
-                "parallel_tool_calls": lambda _: self._none_left,
-            },
-        )
+        places: dict[str, Goes] = {
+            "tools": self._tools,
+            "functions": self._tools,
+            "toolConfig": lambda at: self.text.members(at, config),
+            "tool_config": lambda at: self.text.members(at, config),
+            "parameters": lambda at: self.text.members(
+                at, {"tools": self._tools, "tool_choice": self._choice}
+            ),
+            **dict.fromkeys(choices, self._choice),
+            "parallel_tool_calls": lambda _: self._none_left,
+        }
+        enveloped: dict[str, Goes] = {"request": lambda at: self.text.members(at, places)}
+        self.text.members(self.text.start(), places | enveloped)
 
     def _tools(self, at: int) -> bool:
         return self.text.elements(at, self._tool)

@@ -11,6 +11,7 @@ from turngate.dialects.bedrock_converse import BedrockConverse
 from turngate.dialects.bedrock_invoke import BedrockInvoke
 from turngate.dialects.cohere_chat import CohereChat
 from turngate.dialects.dashscope_native import DashScopeNative
+from turngate.dialects.gemini_code_assist import GeminiCodeAssist
 from turngate.dialects.gemini_generate import GeminiGenerate
 from turngate.dialects.gemini_interactions import GeminiInteractions
 from turngate.dialects.mistral_chat import MistralChat
@@ -36,6 +37,7 @@ DIALECTS: tuple[Dialect, ...] = (
     DashScopeNative(),
     MistralConversations(),
     GeminiGenerate(),
+    GeminiCodeAssist(),
     GeminiInteractions(),
     VercelUI(),
     AgUi(),

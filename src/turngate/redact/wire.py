@@ -29,7 +29,7 @@ TEXT_KEYS: Final = OBJECT_KEYS | {"partial_json", "delta", "stringValue"}
 """Keys that hold argument text; where a text stands twice in a frame, the one behind such a key is meant."""
 
 _LINE = re.compile(rb"([^\r\n]*)(\r\n|\n|\r|\Z)")
-_VERSION = re.compile("v[0-9](?:alpha|beta)?[0-9]?")
+_VERSION = re.compile("v[0-9](?:alpha|beta|internal)?[0-9]?")
 _NO_UTF8 = re.compile("[\udc80-\udcff]")
 _SENTINEL = "[DONE]"
 _MAX_INDEX = 10_000
