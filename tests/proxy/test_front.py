@@ -207,7 +207,7 @@ def test_a_realtime_session_is_refused_and_told_why(served: Served, recorder: Re
     )
     reply = served.refusal(raw)
     assert reply.status == 400
-    assert "passes no WebSocket, so no realtime session" in json.loads(reply.body)["error"]["message"]
+    assert "passes no other WebSocket, so no realtime session" in json.loads(reply.body)["error"]["message"]
     assert recorder.seen.empty()
 
 

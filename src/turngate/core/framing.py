@@ -9,6 +9,7 @@ from turngate.core.body import BodyFramer
 from turngate.core.event_stream import EventStreamFramer
 from turngate.core.frame import Framer
 from turngate.core.json_array import JsonArrayFramer
+from turngate.core.messages import MessagesFramer
 from turngate.core.ndjson import NDJSONFramer
 from turngate.core.sse import SSEFramer
 
@@ -30,6 +31,8 @@ SSE = Framing("sse", ("text/event-stream",), SSEFramer)
 NDJSON = Framing("ndjson", ("application/x-ndjson", "application/jsonl"), NDJSONFramer)
 EVENT_STREAM = Framing("event_stream", ("application/vnd.amazon.eventstream",), EventStreamFramer)
 JSON_ARRAY = Framing("json_array", ("application/json",), JsonArrayFramer, paths=(":streamGenerateContent",))
+MESSAGES = Framing("messages", (), MessagesFramer)
+"""WebSocket messages. No media type: what speaks so is no reply to a request."""
 BODY = Framing("json", ("application/json",), BodyFramer, streamed=False)
 
 

@@ -77,8 +77,9 @@ CARRIERS = (b"_call", b"_request", b'"item"', b'"output"')
 """Stand in every type of item that is a call, and wherever items stand."""
 
 _PATH = re.compile(r"/responses(/[^/]+(/cancel)?)?$")
+BEGINS = "response.created"
 _LIFECYCLE = frozenset({"response.created", "response.queued", "response.in_progress"})
-_TERMINALS = frozenset({"response.completed", "response.incomplete", "response.failed", "response.cancelled"})
+TERMINALS = frozenset({"response.completed", "response.incomplete", "response.failed", "response.cancelled"})
 _INCOMPLETE = {
     "max_output_tokens": Ending.LIMIT,
     "max_tokens": Ending.LIMIT,
@@ -96,9 +97,9 @@ _NO_CALL = re.compile(
     r"response\.(content_part|output_text|output_text\.annotation|refusal|reasoning|reasoning_part|reasoning_text"
     r"|reasoning_summary|reasoning_summary_part|reasoning_summary_text|audio|audio\.transcript|compaction"
     r"|web_search_call|file_search_call|code_interpreter_call|code_interpreter_call_code|image_generation_call"
-    r"|mcp_call|mcp_list_tools|shell_call_output_content)\.[a-z_]+"
+    r"|mcp_call|mcp_list_tools|shell_call_output_content|steer)\.[a-z_]+"
 )
-"""Events of text, and of what the provider runs."""
+"""Events of text, of what the provider runs, and of input that the client has added meanwhile."""
 
 _KNOWN = frozenset(
     {
@@ -142,6 +143,8 @@ class ResponsesDecoder:
     """One reply. `streamed` tells events from one whole response."""
 
     prose: Sequence[Event] = (Prose(),)
+    malformed: ClassVar[Code] = Code.SSE_MALFORMED
+    """What a frame is found to be that clients read differently."""
 
     def __init__(self, tools: Toolset, policy: TurnPolicy, *, streamed: bool) -> None:
         # One JSON text needs no last event: its end is the end of the text.
@@ -165,12 +168,12 @@ class ResponsesDecoder:
         """What the frame means; `prose` itself for a piece of text of an open item."""
         data = frame.data
         if data is None:
-            return frame_fault(frame, CARRIERS) or KEEP_ALIVE
+            return frame_fault(frame, CARRIERS, self.malformed) or KEEP_ALIVE
         if frame.fault is None and self._streamed and (delta := read_delta(data)) is not None:
             events = self._piece(delta, frame.event)
             if events is not None:
                 return events
-        return [*frame_fault(frame, CARRIERS), *self._read(data, frame.event)]
+        return [*frame_fault(frame, CARRIERS, self.malformed), *self._read(data, frame.event)]
 
     def _piece(self, delta: Delta, name: str | None) -> Sequence[Event] | None:
         """The short way: a piece of text or of arguments of an item that is there and of that type."""
@@ -253,7 +256,7 @@ class ResponsesDecoder:
             return output.finish(index, value.get("item"), raw_item(data), kind, suspect=suspect)
         if kind in _LIFECYCLE:
             return self._lifecycle(kind, value, data)
-        if kind in _TERMINALS:
+        if kind in TERMINALS:
             return self._terminal(kind, value, data)
         if kind == "error":
             return [ProviderFault(_fault(value))]

@@ -3,11 +3,15 @@
 Measured (agents reference, client reactions 4.1): the official SDKs raise at an `error` event that has the flat fields of the
 specification and a nested `error`; Codex CLI wants `response.failed` besides, and asks again unless its code is `invalid_prompt`.
 The official helper refuses a response that changes its id, and an item that never ends.
+
+Over a WebSocket it is the `error` alone. The official session ends a lane's response at it and raises; it would give a
+`response.failed` behind it to the lane's next response, whose final one that then is. Codex CLI takes the `status`: 400 is not
+asked again.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -17,12 +21,19 @@ from turngate.dialects.base import listed, sse
 _TEXT_PARTS = {"output_text": "text", "refusal": "refusal"}
 
 
+def as_sse(event: Mapping[str, Any]) -> bytes:
+    """An event of our own in a stream."""
+    return sse(event, event["type"])
+
+
 @dataclass(slots=True)
 class Shown:
     """What the client has seen of a response."""
 
     keeps_text: bool
     """Whether a quiet ending may have to repeat open items; nothing else needs their text."""
+    write: Callable[[Mapping[str, Any]], bytes] = as_sse
+    """How an event of our own is written."""
     number: int = -1
     """The last `sequence_number`. A client resumes behind it, so it must never be one of a held event."""
     response: Mapping[str, Any] | None = None
@@ -72,23 +83,22 @@ def error(message: str, details: Mapping[str, object]) -> dict[str, object]:
 
 def keep_alive(shown: Shown) -> bytes:
     """OpenAI's own form: Codex counts events, not bytes."""
-    return sse({"type": "keepalive", "sequence_number": max(shown.number, 0)}, "keepalive")
+    return shown.write({"type": "keepalive", "sequence_number": max(shown.number, 0)})
 
 
 def block_event(shown: Shown, notice: BlockNotice, model: str | None) -> bytes:
     """An `error` in both forms, then `response.failed`."""
-    told = error(notice.message, notice.details)
-    flat = {key: told[key] for key in ("code", "message", "param")}
-    number = shown.number + 1
     failed = _response(shown, notice, model, "failed", [])
     failed["error"] = {"code": "invalid_prompt", "message": notice.message}
-    return _events(
-        [
-            {"type": "error", **flat, "error": told},
-            {"type": "response.failed", "response": failed},
-        ],
-        number,
-    )
+    told = error_event(notice.message, notice.details)
+    return _events([told, {"type": "response.failed", "response": failed}], shown)
+
+
+def error_event(message: str, details: Mapping[str, object]) -> dict[str, object]:
+    """An `error` with the flat fields of the specification and the nested ones at which the official SDKs raise."""
+    told = error(message, details)
+    flat = {key: told[key] for key in ("code", "message", "param")}
+    return {"type": "error", **flat, "error": told}
 
 
 def block_notice(shown: Shown, notice: BlockNotice, model: str | None) -> bytes:
@@ -121,7 +131,7 @@ def block_notice(shown: Shown, notice: BlockNotice, model: str | None) -> bytes:
         {"type": "response.output_item.done", "output_index": index, "item": closed},
         {"type": "response.completed", "response": completed},
     ]
-    return _events(events, shown.number + 1)
+    return _events(events, shown)
 
 
 def _response(
@@ -145,7 +155,8 @@ def _response(
     }
 
 
-def _events(events: list[dict[str, Any]], number: int) -> bytes:
+def _events(events: list[dict[str, Any]], shown: Shown) -> bytes:
+    number = shown.number + 1
     return b"".join(
-        sse({**event, "sequence_number": number + step}, event["type"]) for step, event in enumerate(events)
+        shown.write({**event, "sequence_number": number + step}) for step, event in enumerate(events)
     )

@@ -43,6 +43,7 @@ class Delta(Struct, forbid_unknown_fields=True, gc=False):
     summary_index: int = 0
     logprobs: Any = None
     obfuscation: str | None = None
+    stream_id: str | None = None
 
 
 _decode_delta = msgspec.json.Decoder(Delta).decode

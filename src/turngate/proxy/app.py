@@ -36,7 +36,9 @@ from turngate.proxy import passthrough
 from turngate.proxy.cancel import Cancelled, cancel_own
 from turngate.proxy.claim import owner_digest
 from turngate.proxy.front import front_of, request_target
+from turngate.proxy.handshake import GateAnswers, SocketServer
 from turngate.proxy.headers import (
+    Headers,
     content_coding,
     media_type,
     request_headers,
@@ -54,6 +56,7 @@ from turngate.proxy.shared import Shared
 from turngate.proxy.stop import Stop, UnjudgedRequest
 from turngate.schema import full as _full  # noqa: F401 -- loaded now, so that no turn waits for it
 from turngate.transport import RequestHead, Upstream, UpstreamError, UpstreamResponse
+from turngate.transport.web_socket import SocketDialer
 
 if TYPE_CHECKING:
     from turngate.traces.turn import Tracing, TurnTrace
@@ -61,6 +64,7 @@ if TYPE_CHECKING:
 Scope = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
 Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
+Relay = Callable[[Scope, Receive, Reply, Route, Caller, Dialect | None], Awaitable[None]]
 
 _log = structlog.get_logger("turngate")
 _FALLBACK_ENVELOPE = OpenAIChat()
@@ -86,11 +90,14 @@ class Gate:
     own: ASGIApp
     shared: Shared
     tracing: Tracing | None = None
+    dialers: Mapping[str, SocketDialer] = field(default_factory=dict)
+    """What opens WebSockets, by upstream name."""
     counters: PassCounters = field(default_factory=PassCounters)
     refusals: Counter[str] = field(default_factory=Counter)
     """Requests that ended in an error of ours without a turn that was judged, by its code."""
     metrics: Metrics = field(init=False)
     counts: TurnCounts = field(init=False)
+    sockets: SocketServer = field(init=False)
     desk: Desk = field(init=False)
 
     def __post_init__(self) -> None:
@@ -99,6 +106,22 @@ class Gate:
         self.counts = self.shared.counts or self.metrics
         keys = gate_key_path(sqlite_path(self.config.ledger.url))
         self.desk = Desk(self.config, keys, self._digest, allowances=self.shared.allowances)
+        self.sockets = SocketServer(
+            self.config,
+            self.judging,
+            self.desk,
+            self.shared,
+            self.dialers,
+            GateAnswers(
+                self._serve,
+                self._stopped,
+                self._unreachable,
+                self._fail,
+                self._trace,
+                self._socket_turn_over,
+                self.refusals,
+            ),
+        )
 
     def _digest(self, credential: bytes) -> str:
         return self.judging.ledger.argument_digest("credential", 0, "", credential)
@@ -106,19 +129,19 @@ class Gate:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request."""
         if scope["type"] != "http" or scope["path"].startswith("/turngate/"):
-            await self.own(scope, receive, send)
+            await (self.sockets if scope["type"] == "websocket" else self.own)(scope, receive, send)
             return
         front = front_of(scope)
         reply = Reply(send, front.abort, front.write)
         try:
-            await self._serve(scope, receive, reply)
+            await self._serve(scope, receive, reply, self._relay)
         except asyncio.CancelledError:
             # The server's last resort at the end of a shutdown; uvicorn would log it as a failure.
             reply.cut()
         except Exception as error:  # noqa: BLE001 -- uvicorn would log it with whatever text it carries
             await self._fail(reply, error)
 
-    async def _serve(self, scope: Scope, receive: Receive, reply: Reply) -> None:
+    async def _serve(self, scope: Scope, receive: Receive, reply: Reply, relay: Relay) -> None:
         if self.config.server.allowed_hosts and host_of(scope) not in self.config.server.allowed_hosts:
             await self._refuse(
                 reply, 403, "host_not_allowed", "The request names a host that is not in allowed_hosts."
@@ -137,7 +160,7 @@ class Gate:
             await self._refuse(reply, caller.status, caller.code, caller.message, dialect)
             return
         try:
-            await self._relay(scope, receive, reply, route, caller, dialect)
+            await relay(scope, receive, reply, route, caller, dialect)
         finally:
             self.desk.leave(caller)
 
@@ -239,6 +262,15 @@ class Gate:
             self.judging.live[turn_id] = under_way
         else:
             self.judging.unjudged[turn_id] = under_way
+
+    def _trace(self, start: TurnStart, upstream: UpstreamConfig, headers: Headers) -> TurnTrace | None:
+        return None if self.tracing is None else self.tracing.begin(start, upstream, headers)
+
+    def _socket_turn_over(self, turn: TurnRelay, reply: Reply, trace: TurnTrace | None) -> None:
+        self._count(turn, reply)
+        log_turn(turn, reply, trace)
+        if trace is not None:
+            trace.end(turn, reply, None)
 
     def _count(self, turn: TurnRelay, reply: Reply) -> None:
         if (counted := figures(turn, reply)) is not None:

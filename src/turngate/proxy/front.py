@@ -2,7 +2,7 @@
 
 llhttp refuses most ambiguous requests itself (Content-Length with Transfer-Encoding, bare CR, obs-fold, bad chunk sizes).
 What it or uvicorn leaves open was measured with ninety raw requests and slow sockets, and is closed here: one valid Host,
-bounds on head, target and chunk framing, time limits, no upgrade, no trailer among the headers, and nothing served after an
+bounds on head, target and chunk framing, time limits, no upgrade but to a WebSocket that is judged, no trailer among the headers, and nothing served after an
 error. Every refusal is one JSON body and ends the connection.
 
 The public callbacks of the parser do the work. Beyond them this relies on uvicorn's own names; `test_front.py` lists all of
@@ -36,6 +36,8 @@ METHODS = frozenset({b"DELETE", b"GET", b"HEAD", b"OPTIONS", b"PATCH", b"POST", 
 _HOST = re.compile(rb"(\[[0-9A-Fa-f:.]{2,45}\]|[A-Za-z0-9._-]{1,253})(:[0-9]{1,5})?")
 _LINE_BYTES = 64
 """A request line without its target, and the empty line behind the head."""
+_SOCKET_FIELD_BYTES = 8000
+"""A header field in a handshake: `websockets` reads lines of 8192 bytes."""
 _CHUNK_BYTES = 16
 """A chunk's size line and line ends: as much as Go's reader allows each chunk before it counts an excess."""
 
@@ -99,9 +101,14 @@ def abort_connection(scope: MutableMapping[str, Any]) -> None:
     front_of(scope).abort()
 
 
-def front_protocol(limits: FrontLimits) -> type[FrontProtocol]:
-    """The protocol class with these limits, for `uvicorn.Config(http=...)`."""
-    return type("ConfiguredFrontProtocol", (FrontProtocol,), {"limits": limits})
+def front_protocol(
+    limits: FrontLimits, takes_socket: Callable[[bytes], bool] | None = None
+) -> type[FrontProtocol]:
+    """The protocol class with these limits, for `uvicorn.Config(http=...)`. `takes_socket` says where a WebSocket may be."""
+    settings: dict[str, Any] = {"limits": limits}
+    if takes_socket is not None:
+        settings["takes_socket"] = staticmethod(takes_socket)
+    return type("ConfiguredFrontProtocol", (FrontProtocol,), settings)
 
 
 class RefusalError(Exception):
@@ -199,6 +206,9 @@ class FrontProtocol(HttpToolsProtocol):
         try:
             self.parser.feed_data(data)
             self._check_unaccounted(len(data))
+        except httptools.HttpParserUpgrade as upgrade:
+            self._hand_over(len(data) - upgrade.args[0])
+            return
         except httptools.HttpParserError as error:
             self._refuse(_refusal(error), self.cycle if self._phase is Phase.BODY else None)
         except RefusalError as refusal:
@@ -243,8 +253,7 @@ class FrontProtocol(HttpToolsProtocol):
         if len(self.pipeline) >= self.limits.max_pipelined:
             raise RefusalError(400, "too_many_pipelined", "Too many requests at once on one connection.")
         if self.parser.should_upgrade():
-            # llhttp would skip the body of an upgrade and read it as the next request.
-            raise RefusalError(400, "upgrade_not_supported", _NO_UPGRADE)
+            self._check_upgrade()
         self._phase = Phase.BODY
         self._disarm()
         self._accounted += _LINE_BYTES
@@ -257,6 +266,33 @@ class FrontProtocol(HttpToolsProtocol):
         # An extension's value is a dict of settings in ASGI; this one is an object, so that the type checker knows it.
         self.scope["extensions"] = {EXTENSION: connection}  # type: ignore[dict-item]
         super().on_headers_complete()
+
+    @staticmethod
+    def takes_socket(_target: bytes) -> bool:
+        """Whether a WebSocket at this target would be judged."""
+        return False
+
+    def _check_upgrade(self) -> None:
+        """Refuse an upgrade that is not the WebSocket which somebody here judges."""
+        names = {name for name, _ in self.headers}
+        # llhttp would skip the body of an upgrade and read it as the next request.
+        bodiless = names.isdisjoint((b"content-length", b"transfer-encoding"))
+        alone = self._answering is None and not self.pipeline
+        get = self.parser.get_method() == b"GET"
+        if not (get and bodiless and alone and self._should_upgrade() and self.takes_socket(self.url)):
+            raise RefusalError(400, "upgrade_not_supported", _NO_UPGRADE)
+        if any(len(name) + len(value) > _SOCKET_FIELD_BYTES for name, value in self.headers):
+            raise RefusalError(431, "headers_too_large", "The request has too large headers for a WebSocket.")
+
+    def _hand_over(self, rest: int) -> None:
+        """Leave the connection to the WebSocket's protocol. Nobody may speak it before it is agreed on."""
+        self._feeding = False
+        self._disarm()
+        if rest:
+            self._refuse(RefusalError(400, "malformed_request", "Not a valid WebSocket handshake."), None)
+            return
+        self._deaf = True
+        self.handle_websocket_upgrade()
 
     def on_chunk_header(self) -> None:
         """A chunk's size line is complete."""
@@ -390,8 +426,8 @@ class FrontProtocol(HttpToolsProtocol):
 
 
 _NO_UPGRADE = (
-    "turngate judges plain HTTP and event streams. It passes no WebSocket, so no realtime session, because nobody would judge "
-    "the calls in it: use the provider's HTTP API."
+    "turngate judges plain HTTP, event streams and the WebSocket of OpenAI's Responses API. It passes no other WebSocket, so no "
+    "realtime session, because nobody would judge the calls in it: use the provider's HTTP API."
 )
 
 

@@ -18,8 +18,9 @@ from turngate.core.finding import Code, Finding
 from turngate.core.framing import Framing
 from turngate.core.gate import GateState
 from turngate.core.policy import Mode
-from turngate.core.session import HeldBudget, Session
+from turngate.core.session import Decoder, HeldBudget, Session
 from turngate.core.tool_rules import RuleAction, ToolRules, strictest
+from turngate.core.toolset import Toolset
 from turngate.core.verdict import Reason
 from turngate.dialects.base import Dialect
 from turngate.errors import LedgerUnavailableError
@@ -81,6 +82,7 @@ class TurnRelay:
         start: TurnStart,
         request_body: bytes,
         rules: ToolRules | None = None,
+        tools: Toolset | None = None,
     ) -> None:
         self.dialect = dialect
         self._rules = rules or ToolRules()
@@ -101,7 +103,7 @@ class TurnRelay:
         self._captures = judging.captures if route.upstream.capture is not CaptureTurns.OFF else None
         self._request_body = request_body if self._captures is not None else b""
         self._tape: Tape | None = None
-        self._tools = dialect.toolset(request_body)
+        self._tools = dialect.toolset(request_body) if tools is None else tools
         model = self._tools.model or route.model
         self.start = replace(
             start,
@@ -209,7 +211,7 @@ class TurnRelay:
     def _new_session(self, framing: Framing) -> Session:
         limits = self._policy.limits
         dialect = self.dialect
-        decoder = dialect.decoder(self._tools, self._policy, streamed=framing.streamed)
+        decoder = self._decoder(framing)
         traits = Traits(decoder.sentinel_optional, dialect.named_choice_ends_naturally, dialect.ids_optional)
         judgement = self._judgement = Judgement(
             self._tools, traits, limits, self._judging.pinned, tool_rules=self._rules
@@ -225,6 +227,9 @@ class TurnRelay:
             policy=self._policy,
             budget=self._judging.budget,
         )
+
+    def _decoder(self, framing: Framing) -> Decoder:
+        return self.dialect.decoder(self._tools, self._policy, streamed=framing.streamed)
 
     def _arm(self, session: Session) -> None:
         """Have the loop woken at the session's deadline. One timer, re-armed only when it would fire too late."""

@@ -39,10 +39,12 @@ from turngate.proxy.cancel import cancel_turn
 from turngate.proxy.capture import open_captures
 from turngate.proxy.claim import claim_call
 from turngate.proxy.front import FrontLimits, FrontProtocol, front_protocol
+from turngate.proxy.front_socket import PING_S, FrontSocket
 from turngate.proxy.relay import Judging
 from turngate.proxy.shared import Shared, finding
 from turngate.traces import open_traces
 from turngate.transport import Origin, TlsSettings, Upstream, UpstreamSettings, open_upstream
+from turngate.transport.web_socket import SocketDialer
 
 _log = structlog.get_logger("turngate")
 
@@ -151,7 +153,16 @@ async def open_gate(config: Config, shared: Shared | None = None) -> AsyncIterat
         if judging.authorizer is not None:
             stack.push_async_callback(judging.authorizer.aclose)
         tracing = await stack.enter_async_context(open_traces(config.traces))
-        gate = Gate(config, judging, clients, own=_no_endpoints, shared=shared, tracing=tracing)
+        dialers = {name: SocketDialer(upstream_settings(upstream)) for name, upstream in upstreams.items()}
+        gate = Gate(
+            config,
+            judging,
+            clients,
+            own=_no_endpoints,
+            shared=shared,
+            tracing=tracing,
+            dialers=dialers,
+        )
         if isinstance(shared.ledger, SQLiteLedger):
             shared.ledger.on_commit = gate.metrics.committed
         yield gate
@@ -182,13 +193,18 @@ async def _no_endpoints(_scope: Any, _receive: Any, _send: Any) -> None:
 def gate_server(gate: Gate) -> GateServer:
     """A server for the gate, not started yet."""
     config = gate.config.server
-    protocol: type[FrontProtocol] = front_protocol(front_limits(config))
+    protocol: type[FrontProtocol] = front_protocol(front_limits(config), gate.sockets.takes)
     settings = uvicorn.Config(
         gate,
         host=config.host,
         port=config.port,
         http=protocol,
-        ws="none",
+        ws=FrontSocket,
+        ws_max_size=config.max_body_bytes,
+        ws_ping_interval=PING_S,
+        # A client that is not heard because its upstream reads slowly is not gone; one that is gone, the kernel sees.
+        ws_ping_timeout=None,
+        ws_per_message_deflate=False,
         lifespan="off",
         interface="asgi3",
         log_config=None,
