@@ -88,10 +88,21 @@ def test_openai_servers_have_none_of_these_liberties() -> None:
         assert judge("openai_chat", RELEASED[name][0]).outcome == "blocked"
 
 
-def test_a_block_is_told_as_an_error_object() -> None:
+def test_a_block_is_told_in_words_and_then_as_an_error_object() -> None:
     told = judged(call("{", id="a1", name="ls") + END).told
 
-    assert json.loads(told.removeprefix(b"data: "))["error"]["type"] == "turn_blocked"
+    words, error = (json.loads(frame.removeprefix(b"data: ")) for frame in told.strip().split(b"\n\n"))
+    assert error["error"]["type"] == "invalid_request_error"
+    assert words["choices"] == [
+        {"index": 0, "delta": {"content": error["error"]["message"]}, "finish_reason": "error"}
+    ]
+
+
+def test_before_a_stream_has_begun_a_block_has_mistrals_envelope_and_openais_in_it() -> None:
+    body = json.loads(MistralChat().error_body("no", {"reason": "invalid"}))
+
+    fields = {"message": "no", "type": "invalid_request_error", "param": None, "code": "invalid"}
+    assert body == {"object": "error", **fields, "error": {**fields, "turngate": {"reason": "invalid"}}}
 
 
 @pytest.mark.parametrize(

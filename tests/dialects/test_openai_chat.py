@@ -194,6 +194,15 @@ def test_a_block_is_told_as_an_error_object_or_quietly() -> None:
     assert b"tool_calls" not in quiet
 
 
+def test_a_notice_names_the_role_of_a_choice_that_the_client_has_not_met_and_of_no_other() -> None:
+    held = chunk({"tool_calls": [{"index": 0, "id": "c", "function": {"name": "ls"}}]}, index=1)
+    told = judge("openai_chat", FIRST + held, policy=TurnPolicy(on_block=OnBlock.NOTICE)).told
+
+    frames = [json.loads(frame.removeprefix(b"data: ")) for frame in told.strip().split(b"\n\n")[:-1]]
+    deltas = {each["index"]: each["delta"] for frame in frames for each in frame["choices"] if each["delta"]}
+    assert {index: delta.get("role") for index, delta in deltas.items()} == {0: None, 1: "assistant"}
+
+
 def test_the_request_declares_tools_of_three_kinds() -> None:
     request = {
         "stream": True,

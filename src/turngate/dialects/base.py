@@ -38,6 +38,10 @@ from turngate.core.toolset import Tool, Toolset
 
 KEEP_ALIVE: tuple[Event, ...] = (KeepAlive(),)
 
+OPENAI_ERROR_TYPE = "invalid_request_error"
+"""The type of a block in OpenAI's formats. Where nothing but the response's opening was sent before it, the Vercel AI SDK asks again
+at a type and a code that it does not know."""
+
 SSE_OR_BODY: tuple[Framing, ...] = (SSE, BODY)
 """What the replies of most dialects come in."""
 

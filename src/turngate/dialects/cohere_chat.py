@@ -81,6 +81,9 @@ ENDINGS: dict[str, Ending] = {
     "TIMEOUT": Ending.FAILED,
 }
 
+NO_USAGE = {"tokens": {"input_tokens": 0, "output_tokens": 0}}
+"""What a last event of ours counts. The Vercel AI SDK does not take one without."""
+
 _CALLS = ("tool_call",)
 _PROSE = frozenset(
     {
@@ -339,7 +342,7 @@ class CohereDecoder:
             {"type": "content-start", **at, "delta": {"message": {"content": {"type": "text", "text": ""}}}},
             {"type": "content-delta", **at, "delta": {"message": {"content": {"text": notice.message}}}},
             {"type": "content-end", **at},
-            {"type": "message-end", "delta": {"finish_reason": "COMPLETE", "usage": {}}},
+            {"type": "message-end", "delta": {"finish_reason": "COMPLETE", "usage": NO_USAGE}},
         ]
         return b"".join(sse(event, str(event["type"])) for event in events) + b"data: [DONE]\n\n"
 

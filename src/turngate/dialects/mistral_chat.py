@@ -11,17 +11,23 @@ finishes its choice. What would be a quirk of an OpenAI server is the format her
 
 Free-standing differences from OpenAI stay as they are: a call still needs an id of its own, and a turn with calls ends
 with `tool_calls` even where the request forces one tool by name.
+
+The official SDKs raise at an error in the middle of a stream, because it is no chunk. The one for Python shows what stood in it, the
+one for Node does not; so a chunk that says the same in words goes before it.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import ClassVar
 
 from turngate.core.policy import Quirk, TurnPolicy
 from turngate.core.session import Decoder
 from turngate.core.toolset import Toolset
-from turngate.dialects.openai_chat import ChatDecoder, OpenAIChat
+from turngate.core.verdict import BlockNotice
+from turngate.dialects.base import encode, sse
+from turngate.dialects.openai_chat import ChatDecoder, OpenAIChat, error_envelope, error_fields
 
 INHERENT = frozenset({Quirk.MISSING_INDEX, Quirk.ARGUMENTS_OBJECT, Quirk.NULL_TEXT_ID})
 """Allowed by the format itself."""
@@ -44,4 +50,26 @@ class MistralChat(OpenAIChat):
     def decoder(self, tools: Toolset, policy: TurnPolicy, *, streamed: bool) -> Decoder:
         """A chat decoder that reads the format's own liberties."""
         liberal = replace(policy, accept=policy.accept | INHERENT)
-        return ChatDecoder(tools, liberal, streamed=streamed)
+        return MistralDecoder(tools, liberal, streamed=streamed)
+
+    def error_body(self, message: str, details: Mapping[str, object]) -> bytes:
+        """Mistral's error envelope."""
+        return encode(mistral_envelope(message, details))
+
+
+def mistral_envelope(message: str, details: Mapping[str, object]) -> dict[str, object]:
+    """Mistral's error object, and in it OpenAI's: the Vercel AI SDK shows only the former."""
+    return {"object": "error", **error_fields(message, details), **error_envelope(message, details)}
+
+
+class MistralDecoder(ChatDecoder):
+    """One reply."""
+
+    def block_event(self, notice: BlockNotice) -> bytes:
+        """A last chunk in words, then an `error` object."""
+        said = self._chunk(notice, next(iter(self._unended()), 0), {"content": notice.message}, "error")
+        return said + sse(error_envelope(notice.message, notice.details))
+
+    def block_body(self, notice: BlockNotice) -> bytes:
+        """Mistral's error envelope."""
+        return encode(mistral_envelope(notice.message, notice.details))

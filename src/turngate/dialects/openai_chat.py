@@ -49,6 +49,7 @@ from turngate.core.toolset import Tool, Toolset, collect
 from turngate.core.verdict import BlockNotice
 from turngate.dialects.base import (
     KEEP_ALIVE,
+    OPENAI_ERROR_TYPE,
     SSE_OR_BODY,
     blank_or_comment,
     blank_to_none,
@@ -164,8 +165,12 @@ def _names_one(choice: Any) -> bool:
 
 def error_envelope(message: str, details: Mapping[str, object]) -> dict[str, object]:
     """OpenAI's error object, with what turngate adds."""
-    fields = {"message": message, "type": "turn_blocked", "param": None, "code": details["reason"]}
-    return {"error": {**fields, "turngate": details}}
+    return {"error": {**error_fields(message, details), "turngate": details}}
+
+
+def error_fields(message: str, details: Mapping[str, object]) -> dict[str, object]:
+    """What the error object of the format has."""
+    return {"message": message, "type": OPENAI_ERROR_TYPE, "param": None, "code": details["reason"]}
 
 
 class ChatDecoder:
@@ -453,16 +458,20 @@ class ChatDecoder:
 
     def block_notice(self, notice: BlockNotice) -> bytes:
         """A text delta and `stop` for every choice that is still open for the client, then `[DONE]`."""
-        base = {"id": self._response_id or notice.turn_id, "object": CHUNK, "created": 0}
-        base["model"] = self._tools.model or "turngate"
         endings = []
         for index in self._unended() or [0]:
-            choice = {"index": index, "delta": {"content": notice.message}, "finish_reason": None}
-            endings.append(sse({**base, "choices": [choice]}))
+            # Once for each choice: a helper refuses one without a role, and another joins the roles of two chunks.
+            role = {} if index in self._met else {"role": "assistant"}
+            endings.append(self._chunk(notice, index, {**role, "content": notice.message}, None))
             if index not in self._ended:
-                final = {"index": index, "delta": {}, "finish_reason": "stop"}
-                endings.append(sse({**base, "choices": [final]}))
+                endings.append(self._chunk(notice, index, {}, "stop"))
         return b"".join([*endings, b"data: [DONE]\n\n"])
+
+    def _chunk(self, notice: BlockNotice, index: int, delta: Mapping[str, str], reason: str | None) -> bytes:
+        """A chunk of our own, as one of the response's."""
+        base = {"id": self._response_id or notice.turn_id, "object": CHUNK, "created": 0}
+        choice = {"index": index, "delta": delta, "finish_reason": reason}
+        return sse({**base, "model": self._tools.model or "turngate", "choices": [choice]})
 
     def _unended(self) -> list[int]:
         """The choices that have not ended for the client. One that it has not met follows the others without a gap."""

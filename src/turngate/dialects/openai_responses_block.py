@@ -2,7 +2,7 @@
 
 Measured (agents reference, client reactions 4.1): the official SDKs raise at an `error` event that has the flat fields of the
 specification and a nested `error`; Codex CLI wants `response.failed` besides, and asks again unless its code is `invalid_prompt`.
-The official helper refuses a response that changes its id, and an item that never ends.
+The official helper refuses a response that changes its id, and an item that never ends. The type is `OPENAI_ERROR_TYPE`'s matter.
 
 Over a WebSocket it is the `error` alone. The official session ends a lane's response at it and raises; it would give a
 `response.failed` behind it to the lane's next response, whose final one that then is. Codex CLI takes the `status`: 400 is not
@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from turngate.core.verdict import BlockNotice
-from turngate.dialects.base import listed, sse
+from turngate.dialects.base import OPENAI_ERROR_TYPE, listed, sse
 
 _TEXT_PARTS = {"output_text": "text", "refusal": "refusal"}
 
@@ -73,7 +73,7 @@ class Shown:
 def error(message: str, details: Mapping[str, object]) -> dict[str, object]:
     """OpenAI's error object."""
     return {
-        "type": "turn_blocked",
+        "type": OPENAI_ERROR_TYPE,
         "code": details["reason"],
         "message": message,
         "param": None,
