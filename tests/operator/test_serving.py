@@ -44,7 +44,7 @@ def test_a_cut_names_what_it_ended_and_leaves_the_rest(run: Run, tmp_path: Path)
             assert [(call.tool, call.call_id) for call in cut.calls] == [("send_mail", "call_1")]
             assert (await asked).details()["codes"] == ["tool_disabled"]
             (process,) = await serving.processes()
-            assert (process.pid, process.answers, process.latches) == (os.getpid(), True, 0)
+            assert (process.pid, process.answers, process.generation) == (os.getpid(), True, 0)
 
     run(main())
 

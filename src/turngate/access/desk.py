@@ -20,6 +20,11 @@ from turngate.core.tool_rules import ToolRules, narrowed
 _UNLIMITED: Final = TenantConfig()
 
 
+def limits_of(tenants: Mapping[str, TenantConfig], name: str) -> TenantConfig:
+    """What is configured for a tenant, or else for all that have no section of their own."""
+    return tenants.get(name) or tenants.get("default") or _UNLIMITED
+
+
 class Desk:
     """Lets requests in, and counts them until they leave."""
 
@@ -39,8 +44,7 @@ class Desk:
 
     def tenant(self, name: str) -> TenantConfig:
         """What is configured for a tenant, or else for all that have no section of their own."""
-        tenants = self._config.tenants
-        return tenants.get(name) or tenants.get("default") or _UNLIMITED
+        return limits_of(self._config.tenants, name)
 
     async def admit(self, headers: Headers, upstream: UpstreamConfig) -> Caller | Denial:
         """Let a request in, or say why not. Whoever is let in must `leave`."""

@@ -125,23 +125,28 @@ CONFIG_OPTION = click.option(
 @main.command()
 @CONFIG_OPTION
 @click.option("--listen", help="ADDRESS:PORT of the proxy.")
+@click.option("--workers", help="How many processes take turns.")
 @click.option("--default-upstream", help="Where a bare /v1/... goes.")
 @click.option("--ledger", help="The ledger's URL, such as sqlite:///turngate.db.")
 @click.option("--log-format", help="console or json.")
 def serve(
     file: Path | None,
     listen: str | None,
+    workers: str | None,
     default_upstream: str | None,
     ledger: str | None,
     log_format: str | None,
 ) -> None:
     """Run the gate until SIGINT or SIGTERM."""
     from turngate.config import load_config  # noqa: PLC0415 -- keeps --help immediate
-    from turngate.proxy.server import serve as run  # noqa: PLC0415 -- likewise
 
-    config = load_config(file, overrides=_overrides(listen, default_upstream, ledger, log_format))
+    config = load_config(file, overrides=_overrides(listen, workers, default_upstream, ledger, log_format))
     for warning in config.warnings:
         click.echo(f"turngate: warning: {warning}", err=True)
+    if config.server.workers == 1:
+        from turngate.proxy.server import serve as run  # noqa: PLC0415 -- keeps --help immediate
+    else:
+        from turngate.workers.supervisor import serve as run  # noqa: PLC0415 -- likewise
     run(config, announce)
 
 
@@ -150,6 +155,7 @@ def _overrides(*values: str | None) -> list[Override]:
 
     flags = (
         ("server", "listen", "--listen"),
+        ("server", "workers", "--workers"),
         ("server", "default_upstream", "--default-upstream"),
         ("ledger", "url", "--ledger"),
         ("log", "format", "--log-format"),
@@ -243,6 +249,8 @@ def config_check(file: Path | None) -> None:
 def summary(config: Config) -> Iterable[str]:
     """What a configuration means, a line each."""
     yield f"listen {config.server.listen}, default upstream {config.server.default_upstream}"
+    if config.server.workers > 1:
+        yield f"workers {config.server.workers}, each may hold {config.server.held_bytes_each} bytes"
     yield f"ledger {config.ledger.url}"
     yield f"operator {config.operator.listen}"
     if config.ledger.release_without_record:

@@ -77,6 +77,7 @@ def status(file: Path | None, url: str | None, token_file: Path | None, *, as_js
         "held bytes": f"{told['held_bytes']} of {told['held_bytes_limit']}",
         "ledger": f"{ledger['entries']} entries" if ledger["readable"] else "CANNOT BE READ",
         "entries lost": lost or None,
+        "workers": [_worker_line(each) for each in told["workers"]],
         "upstreams": [f"{each['name']} ({each['mode']})" for each in told["upstreams"]],
         "you": f"{told['you']} ({told['role']})",
         "latches": str(len(latches)),
@@ -84,6 +85,11 @@ def status(file: Path | None, url: str | None, token_file: Path | None, *, as_js
     console().print(field_table(fields))
     if latches:
         _print_latches(latches)
+
+
+def _worker_line(worker: dict[str, Any]) -> str:
+    line = f"{worker['pid']}: {worker['turns_under_way']} turns, {worker['held_bytes']} bytes held"
+    return line if worker["answers"] else f"{line}, DOES NOT ANSWER"
 
 
 @click.command()

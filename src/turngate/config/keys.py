@@ -234,6 +234,7 @@ def nearest(name: str, known: Iterable[str]) -> str:
 
 SERVER: dict[str, Reader] = {
     "listen": listen,
+    "workers": whole(1),
     "default_upstream": text,
     "tls_cert": file,
     "tls_key": file,

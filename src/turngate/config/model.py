@@ -43,6 +43,8 @@ class ServerConfig:
 
     listen: str = "127.0.0.1:8484"
     """Loopback: an agent's sidecar serves nobody else unless told so."""
+    workers: int = 1
+    """Processes that take turns. One judges some hundred turns a second on a core, and needs no supervisor."""
     default_upstream: str = "openai"
     """Where a bare `/v1/...` goes: the SDK whose users are used to changing nothing but a host."""
     tls_cert: Path | None = None
@@ -75,6 +77,11 @@ class ServerConfig:
     def port(self) -> int:
         """The port part of `listen`; 0 takes a free one."""
         return int(self.listen.rpartition(":")[2])
+
+    @property
+    def held_bytes_each(self) -> int:
+        """What one worker may hold: its part, so that all together stay below the limit. 0 is no bound."""
+        return max(1, self.held_bytes // self.workers) if self.held_bytes else 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -73,7 +73,7 @@ class Handlers:
         """The gate at a glance; also when the ledger cannot be read."""
         control = self._control
         processes = await control.serving.processes()
-        states = [each.state for each in processes]
+        state = control.serving.state()
         try:
             head = await self._control.read(LedgerReader.checkpoint)
         except LedgerError:
@@ -83,9 +83,10 @@ class Handlers:
             started_at=self._control.started_at,
             turns_under_way=sum(each.turns_under_way for each in processes),
             holding=sum(each.holding for each in processes),
-            held_bytes=sum(each.held_bytes for each in states),
+            held_bytes=state.held_bytes,
             held_bytes_limit=sum(each.held_bytes_limit for each in processes),
             latches=control.ledger.latches.standing(),
+            generation=control.ledger.latches.generation,
             workers=[
                 messages.WorkerStatus(
                     pid=each.pid,
@@ -94,7 +95,7 @@ class Handlers:
                     turns_under_way=each.turns_under_way,
                     holding=each.holding,
                     held_bytes=each.state.held_bytes,
-                    latches=each.latches,
+                    generation=each.generation,
                 )
                 for each in processes
             ],
@@ -106,12 +107,12 @@ class Handlers:
                 readable=head is not None,
                 entries=head.size if head is not None else 0,
                 head=head.head if head is not None else "",
-                dropped=sum(each.ledger_dropped for each in states),
-                failed=sum(each.ledger_failed for each in states),
-                refused=sum(each.ledger_refused for each in states),
+                dropped=state.ledger_dropped,
+                failed=state.ledger_failed,
+                refused=state.ledger_refused,
             ),
-            passed_unjudged=sum(each.unjudged for each in states),
-            refused_unjudged=sum(each.refused for each in states),
+            passed_unjudged=state.unjudged,
+            refused_unjudged=state.refused,
             you=ask.caller.name,
             role=ask.caller.role,
         )

@@ -254,8 +254,8 @@ class WorkerStatus(Struct, frozen=True, kw_only=True):
     turns_under_way: int
     holding: int
     held_bytes: int
-    latches: int
-    """How many are in force in it."""
+    generation: int
+    """How many changes of the latches it has followed: as many as the gate has seen, but for a moment."""
 
 
 class Status(Struct, frozen=True, kw_only=True):
@@ -269,6 +269,8 @@ class Status(Struct, frozen=True, kw_only=True):
     held_bytes_limit: int
     latches: list[Latch]
     """Those in force."""
+    generation: int
+    """How many times a latch was set or lifted since the start."""
     workers: list[WorkerStatus]
     """The processes that take turns, the oldest first."""
     upstreams: list[UpstreamStatus]

@@ -58,8 +58,8 @@ class ProcessState:
     turns_under_way: int
     holding: int
     held_bytes_limit: int
-    latches: int
-    """How many are in force in it."""
+    generation: int
+    """How many changes its board of latches has seen: as many as the supervisor's, but for a moment."""
     answers: bool = True
     """Whether this is what it says now; else it is what it said last."""
     state: State
@@ -87,6 +87,9 @@ class Serving(Protocol):
 
     async def processes(self) -> list[ProcessState]:
         """The processes, each with its figures."""
+
+    def state(self) -> State:
+        """The figures of all of them together, as last heard, with those of processes that are no more."""
 
     async def exposition(self) -> bytes:
         """The figures of all of them together, for Prometheus."""
@@ -129,8 +132,12 @@ class GateServing:
         """Only this one."""
         return [process_state(self._gate, self._started_at)]
 
-    async def exposition(self) -> bytes:
+    def state(self) -> State:
         """The gate's figures."""
+        return self._gate.state()
+
+    async def exposition(self) -> bytes:
+        """The gate's figures, for Prometheus."""
         return self._gate.metrics.exposition()
 
 
@@ -173,7 +180,7 @@ def process_state(gate: Gate, started_at: float) -> ProcessState:
         turns_under_way=len(judging.live) + len(judging.unjudged),
         holding=sum(session.gate.state is GateState.HOLDING for session in sessions),
         held_bytes_limit=judging.budget.limit,
-        latches=len(judging.ledger.latches),
+        generation=judging.ledger.latches.generation,
         state=gate.state(),
     )
 

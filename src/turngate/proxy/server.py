@@ -12,9 +12,9 @@ import contextlib
 import gc
 import signal
 import sys
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
 from dataclasses import replace
-from typing import Any
+from typing import Any, TypeVar
 
 import structlog
 import uvicorn
@@ -71,13 +71,27 @@ class GateServer(uvicorn.Server):
 
     def _stop(self) -> None:
         if self.should_exit:
-            self.force_exit = True
-            self._gate.stop_all()
+            self.abandon()
+        else:
+            self.drain()
+
+    def abandon(self) -> None:
+        """End now."""
+        self.should_exit = self.force_exit = True
+        self._gate.stop_all()
+
+    def drain(self) -> None:
+        """Take nothing new, and end once what is under way is over, or the time for it."""
+        if self.should_exit:
             return
         self.should_exit = True
         drain = self._gate.config.server.drain_s
         _log.info("stopping", under_way=len(self._gate.judging.live), drain_s=drain)
         self._stops = asyncio.get_running_loop().call_later(drain, self._gate.stop_all)
+
+
+S = TypeVar("S", bound=GateServer)
+T = TypeVar("T")
 
 
 def own_app(gate: Gate, ready: Callable[[], bool], status: Callable[[], dict[str, Any]]) -> Starlette:
@@ -192,6 +206,11 @@ async def _no_endpoints(_scope: Any, _receive: Any, _send: Any) -> None:
 
 def gate_server(gate: Gate) -> GateServer:
     """A server for the gate, not started yet."""
+    return server_of(GateServer, gate)
+
+
+def server_of(kind: type[S], gate: Gate) -> S:
+    """The same, of some kind."""
     config = gate.config.server
     protocol: type[FrontProtocol] = front_protocol(front_limits(config), gate.sockets.takes)
     settings = uvicorn.Config(
@@ -218,7 +237,7 @@ def gate_server(gate: Gate) -> GateServer:
         ssl_certfile=config.tls_cert,
         ssl_keyfile=config.tls_key,
     )
-    server = GateServer(settings, gate)
+    server = kind(settings, gate)
     gate.own = own_app(
         gate,
         lambda: server.started and not server.should_exit,
@@ -255,9 +274,18 @@ writing an entry never delays an event by milliseconds."""
 
 def serve(config: Config, announce: Callable[[Config], None] | None = None) -> None:
     """Run the gate in this process until a signal."""
+    run_process(config, run(config, announce))
+
+
+def run_process(config: Config, main: Coroutine[Any, Any, T]) -> T:
+    """Run a process of the gate."""
     configure(config.log)
     calm_the_collector()
     sys.setswitchinterval(SWITCH_INTERVAL_S)
-    loop_factory = uvicorn.Config(lambda: None, loop="auto", log_config=None).get_loop_factory()
-    with asyncio.Runner(loop_factory=loop_factory) as runner:
-        runner.run(run(config, announce))
+    with asyncio.Runner(loop_factory=loop_factory()) as runner:
+        return runner.run(main)
+
+
+def loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
+    """The fastest loop that is installed."""
+    return uvicorn.Config(lambda: None, loop="auto", log_config=None).get_loop_factory()
