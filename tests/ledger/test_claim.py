@@ -109,3 +109,13 @@ async def test_a_claim_outlasts_the_process_and_stands_in_the_chain(tmp_path: Pa
     assert "claim" in report.problem
     with LedgerReader(path) as reader:
         assert reader.get_turn(turn.turn_id) is not None
+
+
+async def test_a_wrapper_call_is_not_granted_once_a_tool_inside_is_disabled(ledger: SQLiteLedger) -> None:
+    wrapper = CallEntry(choice=0, slot="0", tool="multi_tool_use.parallel", inside=("functions.rm", "rm"))
+    first, second = released(calls=(wrapper,)), released(calls=(wrapper,), response_id="resp_2")
+    for turn in (first, second):
+        await ledger.release(turn)
+    assert isinstance(await ledger.claim(claim(first)), int)
+    await ledger.latch(latched(LatchKind.DISABLE_TOOL, tool="rm"))
+    assert code(await ledger.claim(claim(second))) is Code.TOOL_DISABLED

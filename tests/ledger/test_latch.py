@@ -39,7 +39,7 @@ def facts_of(entry: TurnEntry) -> TurnFacts:
         route=entry.route,
         models=(entry.requested_model, entry.model),
         response_id=entry.response_id,
-        tools=frozenset(call.tool for call in entry.calls),
+        tools=frozenset(name for call in entry.calls for name in (call.tool, *call.inside)),
     )
 
 
@@ -64,7 +64,12 @@ def latches(draw: st.DrawFn) -> Latch:
 @st.composite
 def turns(draw: st.DrawFn) -> TurnEntry:
     calls = tuple(
-        CallEntry(choice=0, slot=str(number), tool=draw(words("a", "b", "é")))
+        CallEntry(
+            choice=0,
+            slot=str(number),
+            tool=draw(words("a", "b", "é")),
+            inside=tuple(draw(st.lists(st.sampled_from(["a", "b", "é"]), max_size=2))),
+        )
         for number in range(draw(st.integers(0, 2)))
     )
     return released(
@@ -98,6 +103,21 @@ def test_the_board_and_the_release_transaction_agree(
     assert isinstance(answer, Refusal) == covers(latch, facts_of(entry))
     if isinstance(answer, Refusal):
         assert (answer.code, answer.latch) == (latch.code, latch.id)
+
+
+@pytest.mark.parametrize(("inside", "stops"), [((), False), (("functions.ls", "ls"), False), (("rm",), True)])
+def test_a_wrapper_call_is_stopped_for_what_is_inside(
+    database: SQLiteDatabase, inside: tuple[str, ...], *, stops: bool
+) -> None:
+    latch = latched(LatchKind.DISABLE_TOOL, tool="rm")
+    call = CallEntry(choice=0, slot="0", tool="multi_tool_use.parallel", inside=inside)
+    entry = released(calls=(call,))
+    database.begin()
+    database.apply(Write("latched", latch.id, canonical(Latched(latch=latch))))
+    answer = database.apply(Write("released", entry.turn_id, canonical(entry)))
+    database.rollback()
+    assert isinstance(answer, Refusal) is stops
+    assert covers(latch, facts_of(entry)) is stops
 
 
 def test_every_kind_has_its_code_and_its_subject() -> None:

@@ -106,7 +106,7 @@ def facts_of(payload: dict[str, Any]) -> TurnFacts:
         route=payload["route"],
         models=(payload["model"], payload["requested_model"]),
         response_id=payload["response_id"],
-        tools=frozenset(call["tool"] for call in payload["calls"]),
+        tools=frozenset(name for call in payload["calls"] for name in (call["tool"], *call["inside"])),
     )
 
 

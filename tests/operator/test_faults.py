@@ -226,7 +226,7 @@ class History:
             for name in order:
                 await faults[name]()
                 self.faults[name] += 1
-                await asyncio.sleep(0.05 + self.chance.random() * 0.1)
+                await asyncio.sleep((0.05 + self.chance.random() * 0.1) * (10 if SOAK else 1))
 
     async def run(self, turns: int) -> None:
         """Ask for so many turns, and for more until everything has gone wrong and been met."""

@@ -1,13 +1,14 @@
 from __future__ import annotations
 
+import json
 import time
 
 from tests.ledger.turns import started
-from tests.playbook import Playbook
+from tests.playbook import Playbook, call, tools
 from turngate.core.policy import Mode
 from turngate.core.verdict import Outcome, Reason
-from turngate.ledger.entry import Delivery
-from turngate.proxy.record import NAME_LIMIT, Clock, aborted_entry, clipped, held_for
+from turngate.ledger.entry import Delivery, canonical
+from turngate.proxy.record import NAME_LIMIT, Clock, aborted_entry, clipped, held_for, turn_entry
 
 
 def test_the_clock_maps_the_loop_to_the_wall() -> None:
@@ -42,3 +43,14 @@ def test_a_turn_is_held_until_its_client_has_something_and_never_while_it_is_onl
     assert held_for(session, Mode.ENFORCE, 105.0) == 4.0  # somebody was asked after the verdict
     assert held_for(session, Mode.ENFORCE, None) == 1.0
     assert held_for(session, Mode.OBSERVE, 105.0) is None
+
+
+def test_what_is_inside_a_wrapper_call_is_recorded_by_name_and_nothing_else_of_it() -> None:
+    use = {"recipient_name": "functions.rm", "parameters": {"path": "canary-argument-7f"}}
+    arguments = json.dumps({"tool_uses": [use, {**use, "recipient_name": "ls"}]})
+    play = Playbook(tools("parallel", "read")).read(call("parallel", arguments))
+    entry = turn_entry(started(), play.session, {}, Clock.now(0.0), lambda *_: None)
+    assert entry.calls[0].inside == ("functions.rm", "rm", "ls")
+    assert b"canary" not in canonical(entry)
+    plain = Playbook(tools("read")).read(call("read", '{"path": "tool_uses"}'))
+    assert turn_entry(started(), plain.session, {}, Clock.now(0.0), lambda *_: None).calls[0].inside == ()

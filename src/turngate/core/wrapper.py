@@ -16,7 +16,12 @@ from turngate.core.turn import Turn
 def names_of(slot: Slot, *, max_depth: int = 64) -> list[tuple[str, ...]]:
     """The tools that a call runs: itself, then what is inside; of each all names that it goes by."""
     own = [] if slot.name is None else [(slot.name,)]
-    return [*own, *((name, name.rpartition(".")[2]) for name in _inside(slot.arguments, max_depth))]
+    return [*own, *inside_of(slot, max_depth=max_depth)]
+
+
+def inside_of(slot: Slot, *, max_depth: int = 64) -> list[tuple[str, ...]]:
+    """The tools inside a wrapper call; none of any other."""
+    return [(name, name.rpartition(".")[2]) for name in _inside(slot.arguments, max_depth)]
 
 
 def tools_of(turn: Turn) -> frozenset[str]:

@@ -42,6 +42,8 @@ class CallEntry:
     slot: str
     call_id: str | None = None
     tool: str | None = None
+    inside: tuple[str, ...] = ()
+    """The tools that a wrapper call carries, by every name that they go by."""
     kind: str = "function"
     runs_on: RunsOn = RunsOn.AGENT
     fragments: int = 0

@@ -13,6 +13,7 @@ from turngate.core.policy import Mode
 from turngate.core.session import Session
 from turngate.core.slot import Slot
 from turngate.core.verdict import Outcome, Reason
+from turngate.core.wrapper import inside_of
 from turngate.ledger.entry import CallEntry, Delivery, TurnEntry, TurnStart
 
 NAME_LIMIT = 256
@@ -119,6 +120,7 @@ def _call(
         slot=key,
         call_id=clipped(slot.call_id),
         tool=clipped(slot.name),
+        inside=tuple(dict.fromkeys(clipped(name) or name for names in inside_of(slot) for name in names)),
         kind=slot.kind,
         runs_on=slot.runs_on,
         fragments=len(slot.pieces),

@@ -256,7 +256,8 @@ WHERE lifted_at IS NULL
     AND (upstream IS NULL OR upstream = :payload ->> 'upstream')
     AND (model IS NULL OR model IN (:payload ->> 'model', :payload ->> 'requested_model'))
     AND (route IS NULL OR route = :payload ->> 'route')
-    AND (tool IS NULL OR tool IN (SELECT value ->> 'tool' FROM json_each(:payload, '$.calls')))
+    AND (tool IS NULL OR tool IN (SELECT value ->> 'tool' FROM json_each(:payload, '$.calls') UNION ALL
+        SELECT inside.value FROM json_each(:payload, '$.calls') AS call, json_each(call.value, '$.inside') AS inside))
 ORDER BY created_at, id LIMIT 1;
 
 -- name: find_delivery
