@@ -43,6 +43,7 @@ from turngate.offline.envelope import read_envelope
 from turngate.offline.fixture import judge_envelope
 from turngate.offline.reply import End
 from turngate.proxy.lane import Lane
+from turngate.proxy.relay import LATCH_GRACE_S
 
 FIXTURES = Path(__file__).parents[2] / "fixtures" / "openai_responses"
 
@@ -448,6 +449,49 @@ def test_an_operators_stop_ends_a_held_turn_at_once(
     run(main())
 
 
+def test_a_turn_that_waits_for_a_person_holds_up_its_own_lane_only(run: Run, tmp_path: Path) -> None:
+    async def main() -> None:
+        sections = {"policy": {"confirm_s": 20}, "[policy.rules]": {"action": "confirm", "tool": "weather"}}
+        provider = Provider(turn(lane="a"), [], text_turn(3, "b"))
+        async with (
+            operated_socket(tmp_path, provider, sections=sections) as (world, operator),
+            connected(world) as client,
+        ):
+            await ask(client, stream_id="a")
+            before = [await client.recv() for _ in range(BEFORE_CALL)]
+            held = await until(world, GateState.HOLDING)
+            await until_so(lambda: held.question is not None)
+            # The next one of its lane can be stopped meanwhile, and takes nothing else with it.
+            await ask(client, stream_id="a")
+            await until_so(lambda: len(world.gate.judging.live) == 2)
+            (waiting,) = (each for each in world.gate.judging.live.values() if each is not held)
+            await operator.latch("quarantine_turn", turn_id=waiting.start.turn_id)
+            await asyncio.sleep(2 * LATCH_GRACE_S)
+            await ask(client, stream_id="b")
+            assert await read_turn(client) == text_turn(3, "b")
+            told = await operator.ask("POST", f"/turns/{held.start.turn_id}/approve", {"reason": "drill"})
+            assert told.status == 200
+            assert [*before, *await read_turn(client)] == turn(lane="a")
+            assert details(str(await client.recv()))["codes"] == ["turn_quarantined"]
+
+    run(main())
+
+
+def test_a_request_in_a_lane_that_cannot_be_leaves_no_turn_behind(run: Run, tmp_path: Path) -> None:
+    async def main() -> None:
+        error = json.dumps(
+            {"type": "error", "status": 400, "error": {"code": "invalid_stream_id", "message": "?"}}
+        )
+        async with socketed(tmp_path, Provider([error], turn())) as world, connected(world) as client:
+            await ask(client, stream_id="no lane")
+            assert await client.recv() == error
+            await until_so(lambda: not world.gate.judging.live)
+            await ask(client)
+            assert await read_turn(client) == turn()
+
+    run(main())
+
+
 def test_a_quiet_ending_is_told_in_messages_of_the_lane(run: Run, tmp_path: Path) -> None:
     async def main() -> None:
         async with socketed(
@@ -465,9 +509,11 @@ def test_a_quiet_ending_is_told_in_messages_of_the_lane(run: Run, tmp_path: Path
 def test_observing_passes_everything_and_records_what_it_would_have_done(run: Run, tmp_path: Path) -> None:
     async def main() -> None:
         async with socketed(
-            tmp_path, Provider(turn(BAD), turn(number=2)), provider={"mode": "observe"}
+            tmp_path, Provider([*turn(BAD), turn(BAD)[-2]], turn(number=2)), provider={"mode": "observe"}
         ) as world:
-            assert await answers(world, 2) == [turn(BAD), turn(number=2)]
+            bad, rest = await answers(world, 2)
+            # Also what follows the end of a response.
+            assert [*bad, *rest] == [*turn(BAD), turn(BAD)[-2], *turn(number=2)]
             turns = await world.turns(2)
         assert outcomes(turns) == [("blocked", "invalid"), ("released", "valid")]
 

@@ -9,6 +9,7 @@ steer a response: then one follows in its lane for which nobody sent a `response
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
@@ -49,6 +50,10 @@ class _ClientEvent(Struct, gc=False):
 
 _decode_server = msgspec.json.Decoder(_ServerEvent).decode
 _decode_client = msgspec.json.Decoder(_ClientEvent).decode
+
+
+_LANE = re.compile(r"[A-Za-z0-9_.-]{1,256}")
+"""A name that the server takes; what it says of any other is said in the default lane."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,10 +117,13 @@ class ResponsesSocket:
             event = _decode_client(data)
         except (msgspec.MsgspecError, RecursionError):
             value = _read(data)
-            creates, lane = value.get("type") == "response.create", text_or_none(value.get("stream_id"))
+            creates, lane = (
+                value.get("type") == "response.create",
+                _lane(text_or_none(value.get("stream_id"))),
+            )
             return Wish(creates, lane, text_or_none(value.get("previous_response_id")), "tools" in value)
         creates = event.type == "response.create"
-        return Wish(creates, event.stream_id, event.previous_response_id, event.tools is not UNSET)
+        return Wish(creates, _lane(event.stream_id), event.previous_response_id, event.tools is not UNSET)
 
     def toolset(self, data: bytes, wish: Wish, known: Mapping[str, Toolset]) -> Toolset:
         """The tools of a request; one that lists none has those of the response that it goes on from, if that is `known`."""
@@ -163,6 +171,10 @@ class SocketDecoder(ResponsesDecoder):
 
 def _written(event: Mapping[str, Any], lane: str | None) -> bytes:
     return message(encode(event if lane is None else {**event, "stream_id": lane}))
+
+
+def _lane(name: str | None) -> str | None:
+    return name if name is not None and _LANE.fullmatch(name) else None
 
 
 def _read(data: bytes) -> Mapping[str, Any]:

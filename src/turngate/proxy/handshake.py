@@ -6,6 +6,7 @@ tenant's places for longer than it lasts: a connection is no turn.
 
 from __future__ import annotations
 
+import asyncio
 from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping, MutableMapping
 from dataclasses import dataclass
@@ -111,6 +112,9 @@ class SocketServer:
             await self.answers.serve(scope, receive, reply, shake)
         except OSError:
             return  # the client has left
+        except asyncio.CancelledError:
+            front.abort()  # the server's last resort at the end of a shutdown
+            return
         except Exception as error:  # noqa: BLE001 -- uvicorn would log it with whatever text it carries
             await self.answers.fail(reply, error)
         for each in opened:

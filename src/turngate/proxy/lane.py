@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from turngate.core.action import Block
 from turngate.core.framing import MESSAGES, Framing
 from turngate.core.messages import payloads
+from turngate.core.policy import Mode
 from turngate.core.session import Decoder, Session
 from turngate.core.tool_rules import ToolRules
 from turngate.core.toolset import Toolset
@@ -36,16 +37,23 @@ Post = Callable[[bytes, bool], Awaitable[None]]
 class LaneReply(Reply):
     """The client's side of one turn: messages among those of other turns. It ends, and the connection goes on."""
 
-    __slots__ = ("_post",)
+    __slots__ = ("_post", "begun")
 
     def __init__(self, post: Post, abort: Callable[[], None]) -> None:
         super().__init__(self._send_messages, abort, _never)
         self._post = post
         self.started = True
+        self.begun = False
+        """Whether there is anything to tell the client of but a refusal."""
 
     async def _send_messages(self, event: MutableMapping[str, Any]) -> None:
         for payload, text in payloads(event["body"]):
             await self._post(payload, text)
+
+    def drop(self) -> None:
+        """Drop the connection under a client that does not read; not for a turn of which nobody has heard."""
+        if self.begun:
+            super().drop()
 
     def cut(self) -> None:
         """End it without a word: the client is gone, or is told by the end of the connection."""
@@ -78,8 +86,11 @@ class LaneTurn(TurnRelay):
         self._reply = self.reply = reply
         self.session = self._new_session(MESSAGES)
         self.response_id: str | None = None
-        self.begun = False
+
+    @property
+    def begun(self) -> bool:
         """Whether the upstream has said anything of it."""
+        return self.reply.begun
 
     @property
     def tools(self) -> Toolset:
@@ -88,7 +99,7 @@ class LaneTurn(TurnRelay):
 
     async def hear(self, arrival: Arrival, data: bytes) -> None:
         """Judge one message of its response."""
-        self.begun = True
+        self.reply.begun = True
         self.response_id = self.response_id or arrival.response_id
         if self.reply.ended:
             return
@@ -245,7 +256,8 @@ class Lane:
 
     async def _leave(self, turn: LaneTurn, *, clean: bool, how: str) -> None:
         await turn.over(clean=clean, how=how)
-        self._last, self._refused = turn.response_id, turn.blocked
+        self._last = turn.response_id
+        self._refused = turn.blocked and turn.start.mode is Mode.ENFORCE
         self._connection.settle(turn)
         self._turns.remove(turn)
 
@@ -257,7 +269,7 @@ class Lane:
 
     async def _stray(self, arrival: Arrival, data: bytes) -> None:
         """A message of no turn passes, unless it is of a refused one or somebody could read a call out of it."""
-        if (self._refused and self._is_late(arrival)) or self._connection.carries_call(data):
+        if self._connection.carries_call(data) or (self._refused and self._is_late(arrival)):
             return
         for payload, text in payloads(data):
             await self._connection.post(payload, text)

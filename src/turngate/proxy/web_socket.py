@@ -23,6 +23,7 @@ from turngate.access.desk import Desk
 from turngate.access.tenant import Caller, Denial
 from turngate.config import Config
 from turngate.core.messages import message, payloads
+from turngate.core.policy import Mode
 from turngate.core.toolset import Toolset
 from turngate.core.verdict import BlockNotice, Reason, Verdict
 from turngate.dialects.openai_responses_socket import REFUSED, Wish
@@ -248,7 +249,8 @@ class SocketRelay:
 
     def carries_call(self, data: bytes) -> bool:
         """Whether somebody could read a call out of a message that belongs to no response."""
-        return SPEECH.carries_call(data, self._route.upstream.policy)
+        policy = self._route.upstream.policy
+        return policy.mode is Mode.ENFORCE and SPEECH.carries_call(data, policy)
 
     # Upstream to client.
 
@@ -317,7 +319,7 @@ class SocketRelay:
             why = "turngate is shutting down: open another connection."
             await self._refuse(503, Reason.SHUTDOWN.value, why, wish.lane)
             return None
-        if lane is None or len(self._turns()) >= MAX_TURNS:
+        if lane is None or sum(len(each.turns) for each in self._lanes.values()) >= MAX_TURNS:
             why = f"More than {MAX_TURNS} responses at once are asked for on one connection."
             await self._refuse(429, "too_many_responses", why, wish.lane)
             return None
@@ -396,7 +398,8 @@ class SocketRelay:
     async def _watch_silence(self) -> End:
         idle_s = self._route.upstream.timeouts.idle_s
         while True:
-            busy = bool(self._turns())
+            # Once its verdict has fallen, a turn waits for a person, not for the upstream.
+            busy = any(turn.session.verdict is None for turn in self._turns())
             limit = idle_s if busy else IDLE_S
             left = self._heard_at + limit - self._loop.time()
             if limit and left <= 0:
@@ -435,13 +438,14 @@ class SocketRelay:
 
     async def _close(self, end: End) -> None:
         code = UNSPOKEN.get(end.code, end.code) if end.code is not None else None
+        closing = self._loop.create_task(self._upstream.close(code or GOING_AWAY, end.reason))
         if not end.by_client and code is None:
             self._front.abort()
         elif not self._gone:
+            self._loop.call_later(ABORT_S, self._front.abort)
             with contextlib.suppress(OSError):
                 await self._send({"type": "websocket.close", "code": code, "reason": end.reason})
-            self._loop.call_later(ABORT_S, self._front.abort)
-        await self._upstream.close(GOING_AWAY if code is None else code, end.reason)
+        await closing
 
 
 def start_of(route: Route, caller: Caller) -> TurnStart:
