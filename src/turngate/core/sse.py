@@ -14,6 +14,8 @@ import re
 
 from turngate.core.frame import Frame, FrameFault, is_utf8
 
+_LF, _CR = b"\n\r"
+
 # A line end is CRLF, LF, or CR that is not the first half of a CRLF; a CR at the very end of what has arrived is undecided.
 _BOUNDARY = re.compile(rb"(?:\r\n|\n|\r(?=[^\n]))(?:\r\n|\n|\r(?=[^\n]))")
 # Once the stream has ended, nothing is undecided. The look-ahead keeps a CRLF from being taken for two line ends.
@@ -69,7 +71,7 @@ class SSEFramer:
     def _cut(self, data: bytes) -> list[Frame]:
         frames: list[Frame] = []
         start, size = 0, len(data)
-        lf_only = b"\r" not in data
+        lf_only = _CR not in data
         while start < size:
             if lf_only:
                 at = data.find(b"\n\n", start)
@@ -107,7 +109,7 @@ class SSEFramer:
 
 
 def _has_boundary(data: bytes) -> bool:
-    if b"\r" not in data:
+    if _CR not in data:
         return b"\n\n" in data
     return _BOUNDARY.search(data) is not None
 
@@ -121,8 +123,10 @@ def _end_of_block(data: bytes, start: int = 0, *, final: bool = False) -> int | 
 
 def _read_plain(raw: bytes) -> Frame | None:
     """Read what is one block of one `data: ` line in ASCII with LF line ends, as nearly every block is; None for all else."""
-    one_line = raw.startswith(b"data: ") and raw.find(b"\n", 6) == len(raw) - 2 and raw.endswith(b"\n")
-    return Frame(raw, raw[6:-2]) if one_line and raw.isascii() and b"\r" not in raw else None
+    # A byte is looked for as a number: one call of memchr, where a text of one byte costs ten times as much.
+    if not raw.startswith(b"data: ") or raw.find(_LF, 6) != len(raw) - 2 or raw[-1] != _LF:
+        return None
+    return Frame(raw, raw[6:-2]) if raw.isascii() and _CR not in raw else None
 
 
 def read_block(raw: bytes, *, terminated: bool = True) -> Frame:

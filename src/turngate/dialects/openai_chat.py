@@ -63,7 +63,7 @@ from turngate.dialects.base import (
     twins,
     wire_word,
 )
-from turngate.dialects.openai_chat_json import CHUNK_FIELD, argument_piece, is_text, raw_arguments
+from turngate.dialects.openai_chat_json import argument_piece, is_text, raw_arguments
 
 CHUNK = "chat.completion.chunk"
 
@@ -230,10 +230,12 @@ class ChatDecoder:
     def _piece(self, data: bytes) -> Fragment | None:
         """One more piece of the arguments of a known call, if the chunk is nothing else."""
         piece = argument_piece(data)
-        if piece is None or (CHUNK_FIELD in data) != (CHUNK in self._kinds):
+        if piece is None:
             return None
-        key = (0, piece[0])
-        return Fragment(key, piece[1]) if self._slots.get(key) is CallKind.FUNCTION else None
+        index, text, kind = piece
+        key = (0, index)
+        alike = CHUNK in self._kinds if kind == CHUNK else kind is None and CHUNK not in self._kinds
+        return Fragment(key, text) if alike and self._slots.get(key) is CallKind.FUNCTION else None
 
     def _read(self, data: bytes) -> list[Event]:
         reading = read_lenient(data)

@@ -10,18 +10,18 @@ from typing import Any
 import msgspec
 from msgspec import Raw, Struct
 
-CHUNK_FIELD = b'"object":"chat.completion.chunk"'
-"""How a chunk says that it is one, as nearly everybody spells it."""
-
 
 class _Delta(Struct, forbid_unknown_fields=True, gc=False):
-    """A delta of nothing but text; any other key sends the frame down the careful path."""
+    """A delta of nothing but text."""
 
     content: str | None = None
     role: str | None = None
     refusal: str | None = None
     reasoning: str | None = None
     reasoning_content: str | None = None
+    reasoning_details: Any = None
+    tool_calls: None = None
+    function_call: None = None
 
 
 class _Choice(Struct, forbid_unknown_fields=True, gc=False):
@@ -32,10 +32,23 @@ class _Choice(Struct, forbid_unknown_fields=True, gc=False):
     native_finish_reason: None = None
 
 
-class _Chunk(Struct, gc=False):
-    choices: tuple[_Choice]
+class _Envelope(Struct, forbid_unknown_fields=True, gc=False):
+    """What else a chunk has, as providers spell it. Any other key sends the frame down the careful way."""
+
+    object: str | None = None
+    id: Any = None
+    created: Any = None
+    model: Any = None
+    system_fingerprint: Any = None
+    service_tier: Any = None
+    provider: Any = None
+    obfuscation: Any = None
     usage: None = None
     error: None = None
+
+
+class _Chunk(_Envelope, forbid_unknown_fields=True, kw_only=True, gc=False):
+    choices: tuple[_Choice]
 
 
 _decode_prose = msgspec.json.Decoder(_Chunk).decode
@@ -45,15 +58,19 @@ class _PieceFunction(Struct, forbid_unknown_fields=True, gc=False):
     """The function part of a delta of nothing but one piece of one call's arguments."""
 
     arguments: str
+    name: None = None
 
 
-class _Piece(Struct, forbid_unknown_fields=True, gc=False):
+class _PieceCall(Struct, forbid_unknown_fields=True, gc=False):
     index: int
     function: _PieceFunction
+    id: None = None
+    type: None = None
 
 
 class _PieceDelta(Struct, forbid_unknown_fields=True, gc=False):
-    tool_calls: tuple[_Piece]
+    tool_calls: tuple[_PieceCall]
+    content: None = None
 
 
 class _PieceChoice(Struct, forbid_unknown_fields=True, gc=False):
@@ -61,21 +78,16 @@ class _PieceChoice(Struct, forbid_unknown_fields=True, gc=False):
     delta: _PieceDelta
     finish_reason: None = None
     logprobs: None = None
+    native_finish_reason: None = None
 
 
-class _PieceChunk(Struct, gc=False):
+class _PieceChunk(_Envelope, forbid_unknown_fields=True, kw_only=True, gc=False):
     choices: tuple[_PieceChoice]
-    usage: None = None
 
 
 _decode_piece = msgspec.json.Decoder(_PieceChunk).decode
 
-# A quoted word stands in JSON as a key or as a whole value and nowhere inside a string, so a count proves that no key came
-# twice, in whatever case. Any other count is for the careful path.
-_PIECE_KEYS = (
-    (b'"tool_calls"', 1), (b'"arguments"', 1), (b'"function"', 1), (b'"index"', 2), (b'"delta"', 1), (b'"choices"', 1),
-    (b'"error"', 0), (b"\\u00", 0), (b"\n", 0),
-)  # fmt: skip
+_LF, _BACKSLASH = b"\n\\"
 
 
 class _RawFunction(Struct, gc=False):
@@ -103,9 +115,12 @@ _decode_raw = msgspec.json.Decoder(_RawReply).decode
 
 
 def is_text(data: bytes) -> bool:
-    """Whether a chunk is some text of choice 0 and nothing else."""
-    low = data.lower()
-    if b"_call" in low or b"\\u00" in low or b"\n" in low:
+    """Whether a chunk is some text of choice 0 and nothing else.
+
+    Every level names all its keys, and a key that comes twice is held to that each time, so no reader finds a call in it
+    or an end. A line of it on its own might be another event.
+    """
+    if _LF in data:
         return False
     try:
         choice = _decode_prose(data).choices[0]
@@ -117,18 +132,23 @@ def is_text(data: bytes) -> bool:
     return bool(text) and choice.index == 0
 
 
-def argument_piece(data: bytes) -> tuple[int, str] | None:
-    """Call index and text, if a chunk is one piece of the arguments of one call of choice 0 and nothing else."""
-    low = data.lower()
-    for word, times in _PIECE_KEYS:
-        if low.count(word) != times:
-            return None
+def argument_piece(data: bytes) -> tuple[int, str, str | None] | None:
+    """Call index, text and the chunk's `object`, if it is one piece of the arguments of one call of choice 0 and nothing else.
+
+    No key may come twice. Whatever holds the arguments would bring a second `arguments` along, and a quoted word stands in
+    JSON as a key or as a whole value and nowhere inside a string, so counting three words proves it, but for keys with escapes.
+    """
+    if _LF in data or data.count(b'"arguments"') != 1 or data.count(b'"index"') != 2:
+        return None
+    if data.count(b'"object"') > 1 or (_BACKSLASH in data and b"\\u" in data):
+        return None
     try:
-        choice = _decode_piece(data).choices[0]
+        chunk = _decode_piece(data)
     except (msgspec.MsgspecError, RecursionError):
         return None
+    choice = chunk.choices[0]
     call = choice.delta.tool_calls[0]
-    return (call.index, call.function.arguments) if choice.index == 0 else None
+    return (call.index, call.function.arguments, chunk.object) if choice.index == 0 else None
 
 
 def _text_of(raw: Raw) -> str | None:
