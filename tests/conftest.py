@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Generator
+from collections.abc import Generator, Iterator
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
+
+if TYPE_CHECKING:
+    from tests.postgres import Cluster
 
 NO_SKIPS = os.environ.get("TURNGATE_NO_SKIPS") == "1"
 
@@ -36,6 +39,17 @@ def pytest_make_collect_report() -> Generator[None, pytest.CollectReport, pytest
 
 def _why(report: Any) -> str:
     return str(report.longrepr[2] if isinstance(report.longrepr, tuple) else report.longrepr)
+
+
+@pytest.fixture(scope="session")
+def cluster() -> Iterator[Cluster]:
+    """A PostgreSQL server, once for the tests of this process that want one."""
+    from tests.postgres import find_binary, running_cluster
+
+    if find_binary("initdb") is None:
+        pytest.skip("no PostgreSQL server is installed; Debian's package is postgresql")
+    with running_cluster() as found:
+        yield found
 
 
 @pytest.fixture(scope="session")

@@ -136,7 +136,7 @@ def test_what_is_wrong_ends_with_status_2_and_a_line_each(tmp_path: Path, comman
     [
         ("--listen", "8484", "turngate: --listen: server.listen: must be ADDRESS:PORT"),
         ("--default-upstream", "opnai", "turngate: --default-upstream: server.default_upstream: no upstream"),
-        ("--ledger", "postgres://x", "turngate: --ledger: ledger.url: scheme 'postgres' is unknown"),
+        ("--ledger", "mysql://x", "turngate: --ledger: ledger.url: scheme 'mysql' is unknown"),
         ("--log-format", "xml", "turngate: --log-format: log.format: must be one of console, json"),
     ],
 )

@@ -99,7 +99,7 @@ def test_a_right_value_is_read(read: Read, value: Any, result: Any) -> None:
         (keys.listen, "8484", "must be ADDRESS:PORT"),
         (keys.listen, "::1:80", "must be ADDRESS:PORT"),
         (keys.listen, "127.0.0.1:65536", "must be ADDRESS:PORT"),
-        (keys.ledger_url, "postgres://x", "scheme 'postgres' is unknown; use sqlite:///file"),
+        (keys.ledger_url, "mysql://x", "scheme 'mysql' is unknown; use sqlite:///file"),
         (keys.ledger_url, "sqlite://:memory:", "a SQLite ledger is sqlite:///file"),
         (keys.proxy_url, "proxy:3128", "must be a http, https or socks5 URL"),
         (keys.file, "/nowhere/key.pem", "/nowhere/key.pem cannot be read (No such file or directory)"),

@@ -35,7 +35,7 @@ def test_the_annotated_file_is_the_default() -> None:
 def test_the_annotated_file_with_every_comment_switched_on_still_parses_to_defaults(tmp_path: Path) -> None:
     key = re.compile(r"^# (?=\[|[a-z0-9_]+ = )", re.MULTILINE)
     text = key.sub("", ANNOTATED.read_text(encoding="utf-8"))
-    absents = "tls_cert tls_key dir proxy ca_file client_cert client_key credential_env credential_file authorizer_url endpoint sample_ratio checkpoint_dir checkpoint_key"
+    absents = "tls_cert tls_key dir proxy ca_file client_cert client_key credential_env credential_file authorizer_url endpoint sample_ratio checkpoint_dir checkpoint_key key_file"
     for absent in absents.split():
         text = re.sub(rf"^{absent} = .*\n", "", text, flags=re.MULTILINE)
     given = '[upstreams.example]\nbase_url = "https://llm.example.com/base"\n[tenants.example]'

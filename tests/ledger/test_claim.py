@@ -4,31 +4,27 @@ from __future__ import annotations
 
 import asyncio
 import time
-from pathlib import Path
-from typing import Any
+from collections.abc import AsyncIterator
 
 import pytest
 
-from tests.ledger.turns import blocked, latched, lifted, released, sql
+from tests.ledger.stores import Store
+from tests.ledger.turns import blocked, latched, lifted, released
 from turngate.core.event import RunsOn
 from turngate.core.finding import Code
 from turngate.ledger.claim import Claim
 from turngate.ledger.entry import CallEntry, TurnEntry
 from turngate.ledger.latch import LatchKind
-from turngate.ledger.reader import LedgerReader
-from turngate.ledger.sqlite import SQLiteLedger
+from turngate.ledger.queued import QueuedLedger
 from turngate.ledger.store import Refusal
-from turngate.ledger.verify import verify_ledger
 
 pytestmark = pytest.mark.anyio
 
 
 @pytest.fixture
-async def ledger(tmp_path: Path) -> Any:
-    opened = SQLiteLedger(tmp_path / "l.db")
-    await opened.open()
-    yield opened
-    await opened.close()
+async def ledger(store: Store) -> AsyncIterator[QueuedLedger]:
+    async with store.running() as opened:
+        yield opened
 
 
 def claim(turn: TurnEntry, key: str = "", slot: str = "0") -> Claim:
@@ -39,7 +35,7 @@ def code(answer: int | Refusal) -> Code | None:
     return answer.code if isinstance(answer, Refusal) else None
 
 
-async def test_of_many_who_ask_at_once_one_is_granted_the_call(ledger: SQLiteLedger) -> None:
+async def test_of_many_who_ask_at_once_one_is_granted_the_call(ledger: QueuedLedger) -> None:
     turn = released()
     await ledger.release(turn)
     answers = await asyncio.gather(*(ledger.claim(claim(turn, f"worker-{number}")) for number in range(40)))
@@ -49,7 +45,7 @@ async def test_of_many_who_ask_at_once_one_is_granted_the_call(ledger: SQLiteLed
 
 
 async def test_a_repeat_under_the_same_key_gets_the_same_answer_and_one_without_a_key_none(
-    ledger: SQLiteLedger,
+    ledger: QueuedLedger,
 ) -> None:
     turn = released()
     await ledger.release(turn)
@@ -61,7 +57,7 @@ async def test_a_repeat_under_the_same_key_gets_the_same_answer_and_one_without_
     assert code(await ledger.claim(claim(turn, slot="1"))) is Code.DUPLICATE_DELIVERY
 
 
-async def test_nothing_but_a_released_call_of_the_agent_is_granted(ledger: SQLiteLedger) -> None:
+async def test_nothing_but_a_released_call_of_the_agent_is_granted(ledger: QueuedLedger) -> None:
     refused = blocked()
     await ledger.record(refused)
     served = released(calls=(CallEntry(choice=0, slot="0", tool="search", runs_on=RunsOn.PROVIDER),))
@@ -71,14 +67,14 @@ async def test_nothing_but_a_released_call_of_the_agent_is_granted(ledger: SQLit
     assert code(await ledger.claim(claim(served, slot="9"))) is Code.TURN_CANCELLED
 
 
-async def test_a_release_that_was_taken_back_is_none(ledger: SQLiteLedger) -> None:
+async def test_a_release_that_was_taken_back_is_none(ledger: QueuedLedger) -> None:
     turn = released()
     await ledger.release(turn)
     ledger.withdraw(blocked(turn_id=turn.turn_id, calls=()))
     assert code(await ledger.claim(claim(turn))) is Code.TURN_CANCELLED
 
 
-async def test_a_stop_since_the_release_refuses_and_its_lift_lets_claim(ledger: SQLiteLedger) -> None:
+async def test_a_stop_since_the_release_refuses_and_its_lift_lets_claim(ledger: QueuedLedger) -> None:
     turn = released()
     await ledger.release(turn)
     latch = latched(LatchKind.DISABLE_TOOL, tool="read_file")
@@ -90,28 +86,24 @@ async def test_a_stop_since_the_release_refuses_and_its_lift_lets_claim(ledger: 
     assert isinstance(await ledger.claim(claim(turn)), int)
 
 
-async def test_a_claim_outlasts_the_process_and_stands_in_the_chain(tmp_path: Path) -> None:
-    path, turn = tmp_path / "l.db", released()
-    first = SQLiteLedger(path)
-    await first.open()
-    await first.release(turn)
-    granted = await first.claim(claim(turn, "k"))
-    await first.close()
-    second = SQLiteLedger(path)
-    await second.open()
-    assert await second.claim(claim(turn, "k")) == granted
-    assert code(await second.claim(claim(turn))) is Code.DUPLICATE_DELIVERY
-    await second.close()
-    assert verify_ledger(path).ok
-    sql(path, "UPDATE claims SET key = 'mine'")
-    report = verify_ledger(path)
+async def test_a_claim_outlasts_the_process_and_stands_in_the_chain(store: Store) -> None:
+    turn = released()
+    async with store.running() as first:
+        await first.release(turn)
+        granted = await first.claim(claim(turn, "k"))
+    async with store.running() as second:
+        assert await second.claim(claim(turn, "k")) == granted
+        assert code(await second.claim(claim(turn))) is Code.DUPLICATE_DELIVERY
+    assert store.is_sound()
+    store.sql("UPDATE claims SET key = 'mine'")
+    with store.reader() as reader:
+        report = reader.verify()
     assert report.problem is not None
     assert "claim" in report.problem
-    with LedgerReader(path) as reader:
-        assert reader.get_turn(turn.turn_id) is not None
+    assert store.turn(turn.turn_id) is not None
 
 
-async def test_a_wrapper_call_is_not_granted_once_a_tool_inside_is_disabled(ledger: SQLiteLedger) -> None:
+async def test_a_wrapper_call_is_not_granted_once_a_tool_inside_is_disabled(ledger: QueuedLedger) -> None:
     wrapper = CallEntry(choice=0, slot="0", tool="multi_tool_use.parallel", inside=("functions.rm", "rm"))
     first, second = released(calls=(wrapper,)), released(calls=(wrapper,), response_id="resp_2")
     for turn in (first, second):

@@ -11,13 +11,12 @@ from turngate.core.finding import Code
 from turngate.core.verdict import Reason
 from turngate.ledger.database import Database, UnsoundEntryError, Write
 from turngate.ledger.entry import CallEntry, Delivery, canonical
-from turngate.ledger.sqlite_database import SQLiteDatabase
 from turngate.ledger.store import Refusal
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from pathlib import Path
 
+    from tests.ledger.stores import Store
     from turngate.ledger.entry import TurnEntry, TurnStart
 
 ENDED = Refusal(Reason.DUPLICATE_DELIVERY, Code.DUPLICATE_DELIVERY)
@@ -26,8 +25,8 @@ SENT = {"turn_id": START.turn_id, "delivery": Delivery.SENT, "at": 1.0}
 
 
 @pytest.fixture
-def database(tmp_path: Path) -> Iterator[Database]:
-    found = SQLiteDatabase(tmp_path / "ledger.db", busy_timeout_s=1)
+def database(store: Store) -> Iterator[Database]:
+    found = store.database()
     yield found
     found.close()
 

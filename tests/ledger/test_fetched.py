@@ -5,16 +5,16 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Coroutine
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tests.ledger.stores import Store
 from tests.ledger.turns import blocked, passed, released, started
 from turngate.core.finding import Code
 from turngate.core.verdict import Outcome, Reason
 from turngate.ledger.entry import TurnEntry
-from turngate.ledger.sqlite import SQLiteLedger
+from turngate.ledger.queued import QueuedLedger
 from turngate.ledger.store import Receipt, Refusal
 
 ONCE = Refusal(Reason.DUPLICATE_DELIVERY, Code.DUPLICATE_DELIVERY)
@@ -38,7 +38,7 @@ def cancelled(entry: TurnEntry, reason: Reason = Reason.CANCELLED_BY_CLIENT, **f
     )
 
 
-async def write(ledger: SQLiteLedger, entry: TurnEntry) -> object:
+async def write(ledger: QueuedLedger, entry: TurnEntry) -> object:
     """Record the entry in the way that its outcome asks for."""
     if entry.outcome is Outcome.RELEASED:
         return await ledger.release(entry)
@@ -48,25 +48,21 @@ async def write(ledger: SQLiteLedger, entry: TurnEntry) -> object:
     return await ledger.record(entry)
 
 
-def in_ledger(folder: Path, work: Any) -> None:
+def in_ledger(store: Store, work: Any) -> None:
     async def main() -> None:
-        ledger = SQLiteLedger(folder / "ledger.db")
-        await ledger.open()
-        try:
+        async with store.running() as ledger:
             await work(ledger)
-        finally:
-            await ledger.close()
 
     asyncio.run(main())
 
 
-def answers(folder: Path, *entries: TurnEntry) -> list[object]:
+def answers(store: Store, *entries: TurnEntry) -> list[object]:
     found: list[object] = []
 
-    async def work(ledger: SQLiteLedger) -> None:
+    async def work(ledger: QueuedLedger) -> None:
         found.extend([await write(ledger, entry) for entry in entries])
 
-    in_ledger(folder, work)
+    in_ledger(store, work)
     return found
 
 
@@ -90,49 +86,49 @@ UNDECIDED: dict[str, TurnEntry] = {
 
 
 @pytest.mark.parametrize("name", DECIDED)
-def test_what_was_decided_once_is_not_released_to_a_fetch(tmp_path: Path, name: str) -> None:
-    _, answer = answers(tmp_path, DECIDED[name], fetched())
+def test_what_was_decided_once_is_not_released_to_a_fetch(store: Store, name: str) -> None:
+    _, answer = answers(store, DECIDED[name], fetched())
 
     assert answer == ONCE
 
 
 @pytest.mark.parametrize("name", UNDECIDED)
-def test_what_was_never_decided_is_released_to_the_first_fetch(tmp_path: Path, name: str) -> None:
+def test_what_was_never_decided_is_released_to_the_first_fetch(store: Store, name: str) -> None:
     first = UNDECIDED[name]
 
-    _, answer, again = answers(tmp_path, first, fetched(), fetched())
+    _, answer, again = answers(store, first, fetched(), fetched())
 
     assert isinstance(answer, Receipt)
     assert again == ONCE
 
 
-def test_a_decision_outlives_the_process(tmp_path: Path) -> None:
-    answers(tmp_path, made())
+def test_a_decision_outlives_the_process(store: Store) -> None:
+    answers(store, made())
 
-    assert answers(tmp_path, fetched()) == [ONCE]
+    assert answers(store, fetched()) == [ONCE]
 
 
-def test_a_turn_that_was_held_when_the_process_ended_stays_cancelled(tmp_path: Path) -> None:
-    async def held(ledger: SQLiteLedger) -> None:
+def test_a_turn_that_was_held_when_the_process_ended_stays_cancelled(store: Store) -> None:
+    async def held(ledger: QueuedLedger) -> None:
         ledger.hold(started())
 
-    in_ledger(tmp_path, held)
+    in_ledger(store, held)
 
-    assert answers(tmp_path, fetched()) == [ONCE]
+    assert answers(store, fetched()) == [ONCE]
 
 
-def test_of_a_turn_and_a_fetch_under_way_together_the_first_wins(tmp_path: Path) -> None:
+def test_of_a_turn_and_a_fetch_under_way_together_the_first_wins(store: Store) -> None:
     slow = made()
 
-    early, late = answers(tmp_path, fetched(), slow)
+    early, late = answers(store, fetched(), slow)
 
     assert isinstance(early, Receipt)
     assert late == ONCE
 
 
-def test_new_turns_under_one_response_id_are_all_released(tmp_path: Path) -> None:
+def test_new_turns_under_one_response_id_are_all_released(store: Store) -> None:
     """Servers that number nothing exist; only what is fetched is looked up."""
-    assert [type(answer) for answer in answers(tmp_path, made(), made(), fetched(), made())] == [
+    assert [type(answer) for answer in answers(store, made(), made(), fetched(), made())] == [
         Receipt,
         Receipt,
         Refusal,
@@ -140,10 +136,10 @@ def test_new_turns_under_one_response_id_are_all_released(tmp_path: Path) -> Non
     ]
 
 
-def test_a_turn_without_a_response_id_is_not_looked_up(tmp_path: Path) -> None:
+def test_a_turn_without_a_response_id_is_not_looked_up(store: Store) -> None:
     entry = replace(fetched(), response_id=None)
 
-    assert [type(answer) for answer in answers(tmp_path, made(response_id=None), entry)] == [Receipt, Receipt]
+    assert [type(answer) for answer in answers(store, made(response_id=None), entry)] == [Receipt, Receipt]
 
 
 def handing_over(*ids: str, **fields: Any) -> TurnEntry:
@@ -152,33 +148,31 @@ def handing_over(*ids: str, **fields: Any) -> TurnEntry:
     return replace(entry, calls=tuple(replace(entry.calls[0], slot=each, call_id=each) for each in ids))
 
 
-def test_a_response_that_hands_calls_over_in_stages_does_so_once_for_each_call(tmp_path: Path) -> None:
+def test_a_response_that_hands_calls_over_in_stages_does_so_once_for_each_call(store: Store) -> None:
     first, second = handing_over("a", "b"), handing_over("c")
     again, part, with_more = handing_over("a", "b"), handing_over("b"), handing_over("c", "d")
 
-    told = answers(tmp_path, first, second, again, part, with_more, handing_over("d"))
+    told = answers(store, first, second, again, part, with_more, handing_over("d"))
 
     assert [type(answer) for answer in told] == [Receipt, Receipt, Refusal, Refusal, Refusal, Receipt]
 
 
-def test_of_such_a_response_too_what_was_refused_or_never_told_stays_so(tmp_path: Path) -> None:
+def test_of_such_a_response_too_what_was_refused_or_never_told_stays_so(store: Store) -> None:
     refused = replace(handing_over("a"), outcome=Outcome.BLOCKED, reason=Reason.INVALID)
-    for folder in ("refused", "lost"):
-        (tmp_path / folder).mkdir()
-    _, same, other = answers(tmp_path / "refused", refused, handing_over("a"), handing_over("b"))
+    _, same, other = answers(store, refused, handing_over("a"), handing_over("b"))
     assert (same, type(other)) == (ONCE, Receipt)
 
-    lost = cancelled(fetched(staged=True), Reason.RESTART, calls=())
-    assert answers(tmp_path / "lost", lost, handing_over("a")) == [None, ONCE]
+    lost = cancelled(fetched(staged=True, response_id="lost"), Reason.RESTART, calls=())
+    assert answers(store, lost, handing_over("a", response_id="lost")) == [None, ONCE]
 
 
-def test_two_fetches_at_once_release_once(tmp_path: Path) -> None:
+def test_two_fetches_at_once_release_once(store: Store) -> None:
     found: list[object] = []
 
-    async def work(ledger: SQLiteLedger) -> None:
+    async def work(ledger: QueuedLedger) -> None:
         asking: list[Coroutine[Any, Any, object]] = [ledger.release(fetched()) for _ in range(20)]
         found.extend(await asyncio.gather(*asking))
 
-    in_ledger(tmp_path, work)
+    in_ledger(store, work)
     assert sum(isinstance(answer, Receipt) for answer in found) == 1
     assert found.count(ONCE) == 19

@@ -11,7 +11,7 @@ from tests.ledger.turns import latched, released
 from turngate.core.finding import Code
 from turngate.errors import MisuseError
 from turngate.ledger.audit import Latched
-from turngate.ledger.database import Write
+from turngate.ledger.database import Database, Write
 from turngate.ledger.entry import CallEntry, TurnEntry, canonical
 from turngate.ledger.latch import (
     CODES,
@@ -24,11 +24,12 @@ from turngate.ledger.latch import (
     covers,
     new_latch_id,
 )
-from turngate.ledger.sqlite_database import SQLiteDatabase
 from turngate.ledger.store import Refusal
 
 if TYPE_CHECKING:
-    from pathlib import Path
+    from collections.abc import Iterator
+
+    from tests.ledger.stores import Store
 
 
 def facts_of(entry: TurnEntry) -> TurnFacts:
@@ -84,9 +85,9 @@ def turns(draw: st.DrawFn) -> TurnEntry:
     )
 
 
-@pytest.fixture(scope="module")
-def database(tmp_path_factory: pytest.TempPathFactory) -> Any:
-    found = SQLiteDatabase(tmp_path_factory.mktemp("latch") / "ledger.db", busy_timeout_s=1)
+@pytest.fixture
+def database(store: Store) -> Iterator[Database]:
+    found = store.database()
     yield found
     found.close()
 
@@ -94,7 +95,7 @@ def database(tmp_path_factory: pytest.TempPathFactory) -> Any:
 @settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(latch=latches(), entry=turns())
 def test_the_board_and_the_release_transaction_agree(
-    database: SQLiteDatabase, latch: Latch, entry: TurnEntry
+    database: Database, latch: Latch, entry: TurnEntry
 ) -> None:
     database.begin()
     database.apply(Write("latched", latch.id, canonical(Latched(latch=latch))))
@@ -107,7 +108,7 @@ def test_the_board_and_the_release_transaction_agree(
 
 @pytest.mark.parametrize(("inside", "stops"), [((), False), (("functions.ls", "ls"), False), (("rm",), True)])
 def test_a_wrapper_call_is_stopped_for_what_is_inside(
-    database: SQLiteDatabase, inside: tuple[str, ...], *, stops: bool
+    database: Database, inside: tuple[str, ...], *, stops: bool
 ) -> None:
     latch = latched(LatchKind.DISABLE_TOOL, tool="rm")
     call = CallEntry(choice=0, slot="0", tool="multi_tool_use.parallel", inside=inside)
@@ -173,18 +174,15 @@ def test_latch_ids_sort_by_time_and_differ_from_turn_ids() -> None:
     assert all(each.startswith("tgl_") and len(each) == 30 for each in ids)
 
 
-def test_a_latch_survives_its_entry_and_the_reader(tmp_path: Path) -> None:
-    from turngate.ledger.reader import LedgerReader
-
-    path = tmp_path / "ledger.db"
-    database = SQLiteDatabase(path, busy_timeout_s=1)
+def test_a_latch_survives_its_entry_and_the_reader(store: Store) -> None:
+    database = store.database()
     latch = latched(LatchKind.DISABLE_TOOL, tool="rm", tenant="acme", expires_at=9.5, turns=("tg_1",))
     database.begin()
     database.apply(Write("latched", latch.id, canonical(Latched(latch=latch))))
     database.commit()
     assert database.standing_latches() == [latch]
     database.close()
-    with LedgerReader(path) as reader:
+    with store.reader() as reader:
         assert reader.get_latch(latch.id) == latch
         assert reader.get_latch("tgl_other") is None
         assert reader.list_latches(before=latch.id) == []

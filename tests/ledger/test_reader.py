@@ -11,12 +11,14 @@ from turngate.core.verdict import Outcome, Reason
 from turngate.errors import LedgerCorruptError, LedgerError
 from turngate.ledger.chain import GENESIS, Checkpoint, link_hash
 from turngate.ledger.entry import TurnEntry
+from turngate.ledger.location import LedgerPlace
 from turngate.ledger.reader import LedgerReader, TurnFilter
-from turngate.ledger.sqlite import SQLiteLedger
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
     from pathlib import Path
+
+    from tests.ledger.stores import Store
 
 pytestmark = pytest.mark.anyio
 TURNS = [
@@ -28,19 +30,17 @@ TURNS = [
 
 
 @pytest.fixture
-async def path(tmp_path: Path) -> AsyncIterator[Path]:
+async def path(store: Store) -> AsyncIterator[LedgerPlace]:
     """A ledger of four turns, with its gate still running."""
-    ledger = SQLiteLedger(tmp_path / "ledger.db")
-    await ledger.open()
-    await ledger.release(TURNS[0])
-    await ledger.record(TURNS[1])
-    ledger.submit(TURNS[2])
-    await ledger.record(TURNS[3])
-    yield tmp_path / "ledger.db"
-    await ledger.close()
+    async with store.running() as ledger:
+        await ledger.release(TURNS[0])
+        await ledger.record(TURNS[1])
+        ledger.submit(TURNS[2])
+        await ledger.record(TURNS[3])
+        yield store.place
 
 
-async def test_turns_are_listed_newest_first_and_by_page(path: Path) -> None:
+async def test_turns_are_listed_newest_first_and_by_page(path: LedgerPlace) -> None:
     with LedgerReader(path) as reader:
         assert reader.list_turns() == TURNS[::-1]
         first = reader.list_turns(limit=3)
@@ -60,23 +60,25 @@ async def test_turns_are_listed_newest_first_and_by_page(path: Path) -> None:
         (TurnFilter(tenant="nobody"), []),
     ],
 )
-async def test_filters_narrow_together(path: Path, matching: TurnFilter, expected: list[TurnEntry]) -> None:
+async def test_filters_narrow_together(
+    path: LedgerPlace, matching: TurnFilter, expected: list[TurnEntry]
+) -> None:
     with LedgerReader(path) as reader:
         assert reader.list_turns(matching) == expected
 
 
-async def test_one_turn_is_read_whole_or_is_none(path: Path) -> None:
+async def test_one_turn_is_read_whole_or_is_none(path: LedgerPlace) -> None:
     with LedgerReader(path) as reader:
         assert reader.get_turn(TURNS[0].turn_id) == TURNS[0]
         assert reader.get_turn("tg_none") is None
 
 
-async def test_a_turn_without_a_digest_cannot_be_matched(path: Path) -> None:
+async def test_a_turn_without_a_digest_cannot_be_matched(path: LedgerPlace) -> None:
     with LedgerReader(path) as reader, pytest.raises(LedgerError, match="no argument digest"):
         reader.matches(TURNS[0].turn_id, 0, "0", b"{}")
 
 
-async def test_an_export_can_be_verified_without_turngate(path: Path) -> None:
+async def test_an_export_can_be_verified_without_turngate(path: LedgerPlace) -> None:
     with LedgerReader(path) as reader:
         lines = list(reader.export_ndjson())
         checkpoint = reader.checkpoint()
@@ -93,9 +95,9 @@ async def test_an_export_can_be_verified_without_turngate(path: Path) -> None:
     assert hashlib.sha256().digest_size == len(prev_hash)
 
 
-async def test_a_reader_cannot_write(path: Path) -> None:
-    with LedgerReader(path) as reader, pytest.raises(Exception, match="readonly"):
-        reader._connection.execute("DELETE FROM latches")
+async def test_a_reader_cannot_write(path: LedgerPlace) -> None:
+    with LedgerReader(path) as reader, pytest.raises(Exception, match=r"read.?only"):
+        reader._source._connection.execute("DELETE FROM latches")  # type: ignore[attr-defined]
 
 
 async def test_an_absent_foreign_or_damaged_file_is_named(tmp_path: Path) -> None:

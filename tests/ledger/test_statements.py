@@ -8,7 +8,7 @@ import pytest
 from turngate.ledger.sqlite_database import PROJECTIONS
 from turngate.ledger.statements import load_statements
 
-FILES = ["sqlite.sql"]
+FILES = ["sqlite.sql", "postgres.sql"]
 
 
 @pytest.mark.parametrize("file", FILES)

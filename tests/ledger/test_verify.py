@@ -6,13 +6,13 @@ from typing import TYPE_CHECKING
 import apsw
 import pytest
 
-from tests.ledger.turns import blocked, latched, passed, released, sql, started, tamper
+from tests.ledger.stores import Store
+from tests.ledger.turns import blocked, latched, passed, released, started
 from turngate.ledger.audit import AuditNote
 from turngate.ledger.chain import Checkpoint, link_hash
 from turngate.ledger.entry import Delivery
 from turngate.ledger.latch import LatchKind
-from turngate.ledger.reader import LedgerReader
-from turngate.ledger.sqlite import SQLiteLedger
+from turngate.ledger.location import file_place
 from turngate.ledger.verify import VerifyReport, verify_ledger
 
 if TYPE_CHECKING:
@@ -20,28 +20,31 @@ if TYPE_CHECKING:
 
 
 @pytest.fixture
-def path(tmp_path: Path) -> Path:
+def written(store: Store) -> Store:
     """Nine entries: opened, held, five turns decided, one delivery, one more text turn."""
-    asyncio.run(_write(tmp_path / "ledger.db"))
-    return tmp_path / "ledger.db"
+    asyncio.run(_write(store))
+    return store
 
 
-async def _write(path: Path) -> None:
-    ledger = SQLiteLedger(path)
-    await ledger.open()
-    start = started()
-    ledger.hold(start)
-    await ledger.release(released(start))
-    ledger.confirm_delivery(start.turn_id, Delivery.SENT)
-    for _ in range(4):
-        await ledger.record(blocked())
-    ledger.submit(passed())
-    await ledger.close()
+async def _write(store: Store) -> None:
+    async with store.running() as ledger:
+        start = started()
+        ledger.hold(start)
+        await ledger.release(released(start))
+        ledger.confirm_delivery(start.turn_id, Delivery.SENT)
+        for _ in range(4):
+            await ledger.record(blocked())
+        ledger.submit(passed())
 
 
-def checkpoint(path: Path) -> Checkpoint:
-    with LedgerReader(path) as reader:
+def checkpoint(store: Store) -> Checkpoint:
+    with store.reader() as reader:
         return reader.checkpoint()
+
+
+def verified(store: Store, seen: Checkpoint | None = None) -> VerifyReport:
+    with store.reader() as reader:
+        return reader.verify(seen)
 
 
 def found(report: VerifyReport) -> tuple[str, int | None]:
@@ -49,9 +52,9 @@ def found(report: VerifyReport) -> tuple[str, int | None]:
     return report.problem.split(":")[0], report.bad_seq
 
 
-def test_a_sound_ledger_verifies_with_and_without_its_checkpoint(path: Path) -> None:
-    seen = checkpoint(path)
-    assert verify_ledger(path) == verify_ledger(path, seen) == VerifyReport(9, seen.head)
+def test_a_sound_ledger_verifies_with_and_without_its_checkpoint(written: Store) -> None:
+    seen = checkpoint(written)
+    assert verified(written) == verified(written, seen) == VerifyReport(9, seen.head)
 
 
 @pytest.mark.parametrize(
@@ -98,47 +101,52 @@ def test_a_sound_ledger_verifies_with_and_without_its_checkpoint(path: Path) -> 
     ],
 )
 def test_tampering_is_found_and_the_first_bad_entry_named(
-    path: Path, statement: str, expected: tuple[str, int]
+    written: Store, statement: str, expected: tuple[str, int]
 ) -> None:
-    tamper(path, statement)
-    assert found(verify_ledger(path)) == expected
+    written.tamper(statement)
+    assert found(verified(written)) == expected
 
 
-def test_one_flipped_byte_in_the_file_is_found(path: Path) -> None:
+def test_one_flipped_byte_in_the_file_is_found(tmp_path: Path) -> None:
+    path = tmp_path / "ledger.db"
+    asyncio.run(_write(Store(file_place(path))))
     content = path.read_bytes()
     at = content.rindex(b'"actor":"agent-7"')
     path.write_bytes(content[:at] + b"\xff" + content[at + 1 :])
     assert found(verify_ledger(path))[0] == "altered"
 
 
-def test_a_cut_tail_is_found_by_the_checkpoint(path: Path) -> None:
-    seen = checkpoint(path)
+def test_a_cut_tail_is_found_by_the_checkpoint(written: Store) -> None:
+    seen = checkpoint(written)
     last = "(SELECT turn_id FROM turns WHERE seq = 9)"
-    tamper(
-        path,
+    written.tamper(
         f"DELETE FROM calls WHERE turn_id = {last}; DELETE FROM turns WHERE seq = 9; DELETE FROM entries WHERE seq = 9",
     )
-    assert verify_ledger(path).ok
-    assert found(verify_ledger(path, seen)) == ("truncated", 9)
+    assert verified(written).ok
+    assert found(verified(written, seen)) == ("truncated", 9)
 
 
-def test_a_rewritten_history_is_found_by_the_checkpoint(path: Path) -> None:
-    seen = checkpoint(path)
-    payload = sql(path, "SELECT payload FROM entries WHERE seq = 9")[0][0].replace("acme", "acmf")
-    prev_hash = sql(path, "SELECT prev_hash FROM entries WHERE seq = 9")[0][0]
+def test_a_rewritten_history_is_found_by_the_checkpoint(written: Store) -> None:
+    seen = checkpoint(written)
+    payload = written.sql("SELECT payload FROM entries WHERE seq = 9")[0][0].replace("acme", "acmf")
+    prev_hash = written.sql("SELECT prev_hash FROM entries WHERE seq = 9")[0][0]
     forged = link_hash(prev_hash, 9, "decided", payload.encode())
-    tamper(path, f"UPDATE entries SET payload = '{payload}', hash = x'{forged.hex()}' WHERE seq = 9")
+    written.tamper(f"UPDATE entries SET payload = '{payload}', hash = {written.blob(forged)} WHERE seq = 9")
     tamper_views = "UPDATE turns SET tenant = 'acmf' WHERE seq = 9"
-    sql(path, tamper_views)
-    assert verify_ledger(path).ok
-    assert found(verify_ledger(path, seen)) == ("rewritten", 9)
+    written.sql(tamper_views)
+    assert verified(written).ok
+    assert found(verified(written, seen)) == ("rewritten", 9)
 
 
-def test_an_entry_that_is_rightly_linked_but_senseless_is_found(path: Path) -> None:
-    head = checkpoint(path)
+def test_an_entry_that_is_rightly_linked_but_senseless_is_found(written: Store) -> None:
+    head = checkpoint(written)
     digest = link_hash(bytes.fromhex(head.head), 10, "decided", b"[]")
-    sql(path, "INSERT INTO entries VALUES (10, 'decided', '[]', ?, ?)", (bytes.fromhex(head.head), digest))
-    assert found(verify_ledger(path)) == ("unreplayable", 10)
+    names = "seq, kind, payload, prev_hash, hash"
+    if written.cluster is not None:
+        names += ", writer"
+    values = f"10, 'decided', '[]', {written.blob(bytes.fromhex(head.head))}, {written.blob(digest)}"
+    written.sql(f"INSERT INTO entries ({names}) VALUES ({values}{', 1' * (written.cluster is not None)})")
+    assert found(verified(written)) == ("unreplayable", 10)
 
 
 def test_a_file_that_is_no_ledger_is_a_problem_and_no_crash(tmp_path: Path) -> None:
@@ -157,17 +165,15 @@ def test_a_file_that_is_no_ledger_is_a_problem_and_no_crash(tmp_path: Path) -> N
         ("UPDATE audit SET actor = 'somebody else'", "audit row"),
     ],
 )
-def test_a_changed_latch_or_audit_row_is_found(path: Path, statement: str, expected: str) -> None:
+def test_a_changed_latch_or_audit_row_is_found(written: Store, statement: str, expected: str) -> None:
     async def write() -> None:
-        ledger = SQLiteLedger(path)
-        await ledger.open()
-        note = AuditNote(at=1.0, actor="ann", method="POST", path="/latches", status=201)
-        await ledger.latch(latched(LatchKind.DISABLE_TOOL, tool="rm"), note)
-        await ledger.close()
+        async with written.running() as ledger:
+            note = AuditNote(at=1.0, actor="ann", method="POST", path="/latches", status=201)
+            await ledger.latch(latched(LatchKind.DISABLE_TOOL, tool="rm"), note)
 
     asyncio.run(write())
-    assert verify_ledger(path).ok
-    sql(path, statement)
-    problem, _ = found(verify_ledger(path))
+    assert verified(written).ok
+    written.sql(statement)
+    problem, _ = found(verified(written))
     assert problem == "views"
-    assert expected in str(verify_ledger(path).problem)
+    assert expected in str(verified(written).problem)

@@ -11,7 +11,6 @@ from turngate.access.keys import GateKey, GateKeyStore, gate_key_path
 from turngate.cli.terminal import print_json, print_table, utc
 from turngate.cli.token import CONFIG, JSON
 from turngate.config import load_config
-from turngate.ledger.location import sqlite_path
 
 
 @click.group()
@@ -76,7 +75,7 @@ def revoke_command(file: Path | None, key_id: str) -> None:
 
 
 def _store(file: Path | None) -> GateKeyStore:
-    return GateKeyStore(gate_key_path(sqlite_path(load_config(file).ledger.url)))
+    return GateKeyStore(gate_key_path(load_config(file).ledger.place.files))
 
 
 def _state(each: GateKey, now: float) -> str:

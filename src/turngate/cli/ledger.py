@@ -19,7 +19,7 @@ from turngate.core.verdict import Outcome, Reason
 from turngate.errors import TurngateError
 from turngate.ledger.chain import Checkpoint
 from turngate.ledger.checkpoint import opened, signed, signer_at, signing_key_path
-from turngate.ledger.location import sqlite_path
+from turngate.ledger.location import locate
 from turngate.ledger.note import NoteError, Signer, Verifier
 from turngate.ledger.reader import LedgerReader, TurnFilter
 
@@ -41,7 +41,7 @@ _ledger_option = click.option(
     envvar="TURNGATE_LEDGER_URL",
     show_envvar=True,
     required=True,
-    help="sqlite:///file or sqlite:////absolute/file",
+    help="sqlite:///file, sqlite:////absolute/file or postgresql://user@host/database",
 )
 
 
@@ -180,14 +180,14 @@ def public_key_command(url: str, *, key: Path | None) -> None:
 @contextlib.contextmanager
 def _reading(url: str) -> Iterator[LedgerReader]:
     try:
-        with LedgerReader(sqlite_path(url)) as reader:
+        with LedgerReader(locate(url)) as reader:
             yield reader
     except TurngateError as error:
         _fail(escape(str(error)))
 
 
 def _signer(url: str, key: Path | None) -> Signer:
-    return signer_at(key or signing_key_path(sqlite_path(url)))
+    return signer_at(key or signing_key_path(locate(url).files))
 
 
 def _read_checkpoint(path: Path, public_key: str | None) -> Checkpoint:

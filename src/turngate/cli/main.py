@@ -127,7 +127,7 @@ CONFIG_OPTION = click.option(
 @click.option("--listen", help="ADDRESS:PORT of the proxy.")
 @click.option("--workers", help="How many processes take turns.")
 @click.option("--default-upstream", help="Where a bare /v1/... goes.")
-@click.option("--ledger", help="The ledger's URL, such as sqlite:///turngate.db.")
+@click.option("--ledger", help="The ledger's URL, such as sqlite:///turngate.db or postgresql://...")
 @click.option("--log-format", help="console or json.")
 def serve(
     file: Path | None,
@@ -174,7 +174,7 @@ def announce(config: Config) -> None:
     base = f"{scheme}://{server.listen}"
     default = config.upstreams[server.default_upstream]
     click.echo(
-        f"turngate {__version__} on {base}, default upstream {default.name}, ledger {config.ledger.url}",
+        f"turngate {__version__} on {base}, default upstream {default.name}, ledger {config.ledger.place.name}",
         err=True,
     )
     for upstream in config.upstreams.values():
@@ -191,14 +191,13 @@ def announce(config: Config) -> None:
 
 def announce_operator(config: Config) -> Iterable[str]:
     """Where those who watch and stop find it, and the first of them a token."""
-    from turngate.ledger.location import sqlite_path  # noqa: PLC0415 -- keeps --help immediate
-    from turngate.operator.tokens import first_token_path  # noqa: PLC0415 -- likewise
+    from turngate.operator.tokens import first_token_path  # noqa: PLC0415 -- keeps --help immediate
 
     operator = config.operator
     if operator.is_off:
         yield "no operator's listener: nobody can stop a turn but by ending the process"
         return
-    file = first_token_path(sqlite_path(config.ledger.url))
+    file = first_token_path(config.ledger.place.files)
     token = f"token in {file}" if file.exists() else "`turngate token create NAME` makes a token"
     if operator.socket_path is not None:
         yield f"operators: {operator.listen}, {token}"

@@ -229,6 +229,8 @@ def create_command(
     for call in made["calls"]:
         key = f"{call['turn_id']} {call['choice']}/{call['slot']}"
         click.echo(escape(f"  {key}  {call['tool'] or '?'}  {call['call_id'] or ''}  {call['state']}"))
+    for gate in told["unheard"]:
+        click.echo(f"warning: {escape(gate)} has not heard of it yet; it releases nothing", err=True)
     for name in told["not_enforced"]:
         click.echo(f"warning: upstream {name} is in observe mode; calls from it pass", err=True)
 

@@ -9,7 +9,6 @@ import click
 
 from turngate.cli.terminal import choice, print_json, print_table, utc
 from turngate.config import load_config
-from turngate.ledger.location import sqlite_path
 from turngate.operator.tokens import Role, Token, TokenStore, token_store_path
 
 CONFIG = click.option(
@@ -80,7 +79,7 @@ def revoke_command(file: Path | None, token_id: str) -> None:
 
 
 def _store(file: Path | None) -> TokenStore:
-    return TokenStore(token_store_path(sqlite_path(load_config(file).ledger.url)))
+    return TokenStore(token_store_path(load_config(file).ledger.place.files))
 
 
 def _state(each: Token, now: float) -> str:

@@ -21,7 +21,7 @@ from turngate.config.traces import with_path
 from turngate.core.policy import KeepAliveForm, Mode, OnBlock, Quirk
 from turngate.core.tool_rules import RuleAction
 from turngate.errors import ConfigError
-from turngate.ledger.location import sqlite_path
+from turngate.ledger.location import locate
 from turngate.presets import PRESETS, preset_named
 
 Reader = Callable[[Any], Any]
@@ -110,7 +110,7 @@ def folder(value: Any) -> Path:
 def ledger_url(value: Any) -> str:
     """Where a ledger is."""
     try:
-        sqlite_path(text(value))
+        locate(text(value))
     except ConfigError as error:
         raise ValueError(str(error).removeprefix("ledger URL: ")) from None
     return str(value)
@@ -267,6 +267,8 @@ POLICY_SECTION: dict[str, Reader] = {
 }
 RULE: dict[str, Reader] = {"action": one_of(RuleAction), "tenant": text, "upstream": text, "tool": text}
 LEDGER: dict[str, Reader] = {
+    "key_file": path,
+    "dir": path,
     "url": ledger_url,
     "timeout_s": seconds,
     "release_without_record": flag,

@@ -12,6 +12,7 @@ from typing import Any
 from turngate.config.access import PolicyConfig, TenantConfig, TenantFrom
 from turngate.config.traces import TracesConfig
 from turngate.core.policy import MIB, TurnPolicy
+from turngate.ledger.location import LedgerPlace, locate
 from turngate.transport.head import Origin, Timeouts
 
 
@@ -88,7 +89,12 @@ class ServerConfig:
 class LedgerConfig:
     """`[ledger]`: where decisions are recorded."""
 
-    url: str = "sqlite:///var/turngate.db"
+    url: str = field(default="sqlite:///var/turngate.db", repr=False)
+    """It may hold a password; `place.name` does not."""
+    key_file: Path | None = None
+    """The HMAC key. None has it with the other files; all gates of one ledger have the same."""
+    dir: Path | None = None
+    """Where this host keeps its files for a ledger on a server. Those of a SQLite ledger lie beside it."""
     timeout_s: float = 5.0
     """How long a release waits to be durable before it is blocked; a healthy disk takes milliseconds."""
     release_without_record: bool = False
@@ -99,6 +105,11 @@ class LedgerConfig:
     """How often, if entries have been added: what a rewritten past can hide in."""
     checkpoint_key: Path | None = None
     """The key that signs them; None has it beside the ledger."""
+
+    @property
+    def place(self) -> LedgerPlace:
+        """Where the ledger is, and which files go with it."""
+        return locate(self.url, key_file=self.key_file, directory=self.dir)
 
 
 @dataclass(frozen=True, slots=True)

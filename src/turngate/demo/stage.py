@@ -15,7 +15,6 @@ from pathlib import Path
 from turngate.config import Config, load_config
 from turngate.demo.show import Stage
 from turngate.errors import ConfigError
-from turngate.ledger.location import sqlite_path
 from turngate.proxy.server import gate_server, open_gate
 
 
@@ -45,7 +44,7 @@ async def open_stage(config: Config) -> AsyncIterator[Stage]:
             yield Stage(
                 provider=f"http://{upstream.origin.host}:{upstream.origin.port}",
                 gate=f"http://127.0.0.1:{listener.getsockname()[1]}/{name}",
-                ledger=sqlite_path(config.ledger.url),
+                ledger=config.ledger.place.files,
             )
         finally:
             server.should_exit = True

@@ -182,12 +182,16 @@ class Database(ABC):
     def _load_key(self, path: Path) -> bytes:
         """Load the HMAC key; only an empty ledger gets a new one, or old digests could never be tested again."""
         used = self._row("read_last_key_id")
-        if used is None and not path.exists():
-            return create_key(path)
+        if not path.exists():
+            if used is None:
+                return create_key(path)
+            raise LedgerError(
+                f"{path} is not there: the key that this ledger was written with; restore it, or copy it from a gate that has it"
+            )
         key = load_key(path)
         if used is not None and used[0] != key_id(key):
             raise LedgerError(
-                f"{path} is not the key that this ledger was written with; restore it, or start a new ledger"
+                f"{path} is not the key that this ledger was written with; restore it, or copy it from a gate that has it"
             )
         return key
 

@@ -12,7 +12,7 @@ import contextlib
 import dataclasses
 import threading
 import time
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from turngate.core.finding import Code
 from turngate.core.policy import Mode
@@ -28,7 +28,7 @@ from turngate.ledger.store import LedgerCounters, Receipt, Refusal, issue_receip
 from turngate.ledger.write_queue import WriteQueue
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Awaitable, Callable
 
     from turngate.ledger.audit import AuditNote
     from turngate.ledger.claim import Claim
@@ -70,6 +70,7 @@ class QueuedLedger:
         self.latches: Final = LatchBoard()
         self.on_commit: Callable[[float], None] | None = None
         """Told, in the writer's thread, how many seconds each transaction took."""
+        self.on_heard: Callable[[Latch], Awaitable[object]] | None = None
         self._releasing: dict[str, asyncio.Future[int | Refusal]] = {}
         self._open_database = open_database
         self._timeout_s = timeout_s
@@ -169,17 +170,20 @@ class QueuedLedger:
         payload = canonical(Latched(latch=latch, audit=audit))
         self.latches.put_up(latch)
 
-        def settle(*, written: bool) -> None:
-            if not written:
+        def settle(seq: int | None) -> None:
+            if seq is None:
                 self.latches.take_down(latch.id)
+            else:
+                self._note_change(seq, latch.id)
 
         await self._change(Write("latched", latch.id, payload), settle)
 
     async def lift(self, lift: Lift, audit: AuditNote | None = None) -> None:
         """End a latch; see `Ledger.lift`."""
 
-        def settle(*, written: bool) -> None:
-            if written:
+        def settle(seq: int | None) -> None:
+            if seq is not None:
+                self._note_change(seq, lift.id)
                 self.latches.take_down(lift.id)
 
         await self._change(Write("lifted", lift.id, canonical(Lifted(lift=lift, audit=audit))), settle)
@@ -210,10 +214,17 @@ class QueuedLedger:
         )
         self._tell(Write("withdrawn", entry.turn_id, canonical(withdrawn)))
 
-    async def _change(self, write: Write, settle: Callable[..., None]) -> None:
+    async def unheard(self) -> tuple[str, ...]:
+        """See `OperatorLedger.unheard`; nobody else has this ledger."""
+        return ()
+
+    def _note_change(self, seq: int, latch_id: str) -> None:
+        """Hear that a latch of ours, or the end of one, is durable as entry `seq`."""
+
+    async def _change(self, write: Write, settle: Callable[[int | None], None]) -> None:
         """Write what an operator asked for. Whoever asked may leave: `settle` hears all the same what became of it."""
-        waiter: asyncio.Future[int | Refusal] = self._loop.create_future()
-        waiter.add_done_callback(lambda done: settle(written=done.exception() is None))
+        waiter: asyncio.Future[Any] = self._loop.create_future()
+        waiter.add_done_callback(lambda done: settle(None if done.exception() else done.result()))
         if self._is_open:
             self._queue.put(_Job(write, waiter), urgent=True)
         else:

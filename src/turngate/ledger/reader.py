@@ -7,28 +7,27 @@ from __future__ import annotations
 
 import dataclasses
 import hmac
-from contextlib import contextmanager
-from typing import TYPE_CHECKING, Final, Self
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, Protocol, Self
 
-import apsw
 import msgspec
 
 from turngate.core.slot import SlotState
 from turngate.core.verdict import Outcome, Reason
-from turngate.errors import LedgerCorruptError, LedgerError
+from turngate.errors import LedgerError
 from turngate.ledger.audit import AuditRow
 from turngate.ledger.chain import GENESIS, Checkpoint, Link
 from turngate.ledger.digest import CallKey, keyed_digest, load_key
 from turngate.ledger.entry import Delivery, TurnEntry, turn_from
 from turngate.ledger.latch import Latch
-from turngate.ledger.location import key_path
-from turngate.ledger.sqlite_database import STATEMENTS, as_ledger_error
+from turngate.ledger.location import LedgerPlace, demand_driver, file_place
+from turngate.ledger.sqlite_source import SQLiteSource
 from turngate.ledger.turn_id import first_turn_id
-from turngate.ledger.verify import VerifyReport, verify_ledger
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
+    from collections.abc import Iterator, Mapping
+
+    from turngate.ledger.verify import VerifyReport
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -120,18 +119,28 @@ class Waited:
     p99: float
 
 
-class LedgerReader:
-    """A SQLite ledger opened for reading; a context manager."""
+class Source(Protocol):
+    """A database that is read: named statements, under the same names for each."""
 
-    def __init__(self, path: Path) -> None:
-        self._path = path.resolve()
-        if not self._path.is_file():
-            raise LedgerError(f"there is no ledger at {self._path}")
-        with self._errors():
-            flags = apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_URI
-            self._connection = apsw.Connection(f"{self._path.as_uri()}?mode=ro", flags=flags)
-            self._connection.set_busy_timeout(2_000)
-            self._connection.execute(STATEMENTS["read_head"]).fetchone()
+    def close(self) -> None:
+        """Let go of it."""
+
+    def rows(self, statement: str, bindings: Mapping[str, object]) -> list[tuple[Any, ...]]:
+        """Run a statement."""
+
+    def stream(self, statement: str) -> Iterator[tuple[Any, ...]]:
+        """Run a statement whose rows may be many."""
+
+    def verify(self, checkpoint: Checkpoint | None) -> VerifyReport:
+        """Recompute the chain and rebuild the views from it."""
+
+
+class LedgerReader:
+    """A ledger opened for reading; a context manager. A path is a SQLite file with its key beside it."""
+
+    def __init__(self, where: LedgerPlace | Path) -> None:
+        self._place = where if isinstance(where, LedgerPlace) else file_place(where)
+        self._source = _open_source(self._place)
 
     def __enter__(self) -> Self:
         return self
@@ -140,18 +149,16 @@ class LedgerReader:
         self.close()
 
     def close(self) -> None:
-        """Let go of the file."""
-        self._connection.close()
+        """Let go of the ledger."""
+        self._source.close()
 
     def list_turns(
         self, matching: TurnFilter = TurnFilter(), *, limit: int = 50, before: str | None = None
     ) -> list[TurnEntry]:
         """List turns, newest first; for the next page pass the last turn id as `before`."""
-        with self._errors():
-            rows = self._connection.execute(
-                STATEMENTS["list_turns"], {**_narrowed(matching), "limit": limit, "before": before}
-            )
-            return [_turn(payload, delivery) for payload, delivery in rows]
+        page = {"limit": limit, "before": before}
+        rows = self._source.rows("list_turns", {**_narrowed(matching), **page})
+        return [_turn(payload, delivery) for payload, delivery in rows]
 
     def list_calls(
         self, matching: CallFilter = CallFilter(), *, limit: int = 50, after: CallKey | None = None
@@ -159,9 +166,8 @@ class LedgerReader:
         """List calls, those of the newest turn first; for the next page pass the key of the last call."""
         before, choice, slot = after or (None, None, None)
         page = {"limit": limit, "before": before, "choice": choice, "slot": slot}
-        with self._errors():
-            rows = self._connection.execute(STATEMENTS["list_calls"], {**_narrowed(matching), **page})
-            return [CallRow(**dict(zip(_CALL_COLUMNS, row, strict=True))) for row in rows]
+        rows = self._source.rows("list_calls", {**_narrowed(matching), **page})
+        return [CallRow(**dict(zip(_CALL_COLUMNS, row, strict=True))) for row in rows]
 
     def list_latches(
         self, *, standing: bool = False, limit: int = 50, before: str | None = None
@@ -174,9 +180,8 @@ class LedgerReader:
         return next(iter(self._latches(id=latch_id, before=None, standing=False, limit=1)), None)
 
     def _latches(self, **wanted: object) -> list[Latch]:
-        with self._errors():
-            rows = self._connection.execute(STATEMENTS["list_latches"], wanted)
-            return [msgspec.json.decode(row[0], type=Latch) for row in rows]
+        rows = self._source.rows("list_latches", wanted)
+        return [msgspec.json.decode(row[0], type=Latch) for row in rows]
 
     def list_audit(
         self,
@@ -197,45 +202,37 @@ class LedgerReader:
         return next(iter(self._audit_rows("find_keyed_request", actor=actor, key=key)), None)
 
     def _audit_rows(self, statement: str, **wanted: object) -> list[AuditRow]:
-        with self._errors():
-            rows = self._connection.execute(STATEMENTS[statement], wanted)
-            return [AuditRow(**dict(zip(_AUDIT_COLUMNS, row, strict=True))) for row in rows]
+        rows = self._source.rows(statement, wanted)
+        return [AuditRow(**dict(zip(_AUDIT_COLUMNS, row, strict=True))) for row in rows]
 
     def get_turn(self, turn_id: str) -> TurnEntry | None:
         """Read one turn as last recorded; `outcome` is None while it is held."""
-        with self._errors():
-            row = self._connection.execute(STATEMENTS["get_turn"], {"turn_id": turn_id}).fetchone()
-        return row and _turn(*row)
+        row = self._row("get_turn", {"turn_id": turn_id})
+        return None if row is None else _turn(*row)
 
     def get_delivery_time(self, turn_id: str) -> float | None:
         """When it was known what became of a released turn's bytes."""
-        with self._errors():
-            row = self._connection.execute(STATEMENTS["get_delivery_time"], {"turn_id": turn_id}).fetchone()
-        return row and float(row[0])
+        row = self._row("get_delivery_time", {"turn_id": turn_id})
+        return None if row is None else float(row[0])
 
     def list_claims(self, turn_id: str) -> list[ClaimRow]:
         """List the calls of a turn that somebody has claimed."""
-        with self._errors():
-            rows = self._connection.execute(STATEMENTS["list_claims"], {"turn_id": turn_id})
-            return [ClaimRow(choice=choice, slot=slot, at=at) for choice, slot, at in rows]
+        rows = self._source.rows("list_claims", {"turn_id": turn_id})
+        return [ClaimRow(choice=choice, slot=slot, at=at) for choice, slot, at in rows]
 
     def count_decided(self, span: Span) -> list[Decided]:
         """Count turns with calls by how they ended, step by step."""
-        with self._errors():
-            rows = self._connection.execute(STATEMENTS["count_decided"], _spanned(span))
-            return [
-                Decided(step=step, outcome=Outcome(outcome), reason=Reason(reason), turns=turns)
-                for step, outcome, reason, turns in rows
-            ]
+        rows = self._source.rows("count_decided", _spanned(span))
+        return [
+            Decided(step=step, outcome=Outcome(outcome), reason=Reason(reason), turns=turns)
+            for step, outcome, reason, turns in rows
+        ]
 
     def measure_waits(self, span: Span) -> dict[str, list[Waited]]:
         """Measure, step by step, the wait for the provider's first event and that from the first call to the decision."""
         found: dict[str, list[Waited]] = {"first_event": [], "held": []}
-        with self._errors():
-            for step, what, turns, p50, p99 in self._connection.execute(
-                STATEMENTS["measure_waits"], _spanned(span)
-            ):
-                found[what].append(Waited(step=step, turns=turns, p50=p50, p99=p99))
+        for step, what, turns, p50, p99 in self._source.rows("measure_waits", _spanned(span)):
+            found[what].append(Waited(step=step, turns=turns, p50=p50, p99=p99))
         return found
 
     def matches(self, turn_id: str, choice: int, slot: str, value: bytes) -> bool:
@@ -244,48 +241,47 @@ class LedgerReader:
         call = next((c for c in turn.calls if (c.choice, c.slot) == (choice, slot)), None) if turn else None
         if call is None or call.argument_hmac is None:
             raise LedgerError(f"the ledger has no argument digest of call {choice}/{slot} in turn {turn_id}")
-        with self._errors():
-            key = load_key(key_path(self._path))
+        try:
+            key = load_key(self._place.key_file)
+        except OSError as error:
+            raise LedgerError(f"{self._place.key_file}: {error.strerror}") from error
         return hmac.compare_digest(
             call.argument_hmac, keyed_digest(key, CallKey(turn_id, choice, slot), value)
         )
 
     def checkpoint(self) -> Checkpoint:
         """Read the chain's size and head, to be kept elsewhere."""
-        with self._errors():
-            row = self._connection.execute(STATEMENTS["read_head"]).fetchone()
+        row = self._row("read_head", {})
         return Checkpoint(row[0], row[4].hex()) if row else Checkpoint(0, GENESIS.hex())
 
     def verify(self, checkpoint: Checkpoint | None = None) -> VerifyReport:
         """Recompute the chain and rebuild the views from it; compare with `checkpoint` if given."""
-        return verify_ledger(self._path, checkpoint)
+        return self._source.verify(checkpoint)
 
     def export_ndjson(self) -> Iterator[bytes]:
         """Yield every entry as one JSON line; `payload` is verbatim, so that others can recompute the chain."""
-        with self._errors():
-            for row in self._connection.execute(STATEMENTS["list_entries"]):
-                link = Link(*row)
-                yield (
-                    (
-                        f'{{"seq":{link.seq},"kind":"{link.kind}","prev_hash":"{link.prev_hash.hex()}",'
-                        f'"hash":"{link.hash.hex()}","payload":'
-                    ).encode()
-                    + link.payload
-                    + b"}\n"
-                )
+        for row in self._source.stream("list_entries"):
+            link = Link(*row)
+            yield (
+                (
+                    f'{{"seq":{link.seq},"kind":"{link.kind}","prev_hash":"{link.prev_hash.hex()}",'
+                    f'"hash":"{link.hash.hex()}","payload":'
+                ).encode()
+                + link.payload
+                + b"}\n"
+            )
 
-    @contextmanager
-    def _errors(self) -> Iterator[None]:
-        try:
-            yield
-        except apsw.SQLError as error:
-            raise LedgerError(f"{self._path} is no ledger of this turngate: {error}") from error
-        except (apsw.Error, OSError) as error:
-            raise as_ledger_error(error, str(self._path)) from error
-        except UnicodeDecodeError as error:
-            raise LedgerCorruptError(
-                f"{self._path}: an entry is not UTF-8; run `turngate ledger verify`"
-            ) from error
+    def _row(self, statement: str, bindings: dict[str, object]) -> tuple[Any, ...] | None:
+        return next(iter(self._source.rows(statement, bindings)), None)
+
+
+def _open_source(place: LedgerPlace) -> Source:
+    if not place.is_server:
+        return SQLiteSource(place.files)
+    demand_driver()
+    from turngate.ledger.postgres_source import PostgresSource  # noqa: PLC0415 -- its driver is an extra
+
+    return PostgresSource(place)
 
 
 _AUDIT_COLUMNS = ("seq", *(field.name for field in dataclasses.fields(AuditRow) if field.name != "seq"))

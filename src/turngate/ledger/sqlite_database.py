@@ -48,7 +48,7 @@ PROJECTIONS: Final = {
 class SQLiteDatabase(Database):
     """An open ledger file. Use it from one thread."""
 
-    def __init__(self, path: Path, *, busy_timeout_s: float) -> None:
+    def __init__(self, path: Path, *, busy_timeout_s: float, key_file: Path | None = None) -> None:
         check_sqlite_version(apsw.sqlite_lib_version())
         self.path = path.resolve()
         self.name = str(self.path)
@@ -57,7 +57,7 @@ class SQLiteDatabase(Database):
             self.connection = _connect(self.path, busy_timeout_s)
             self._migrate()
             self._head = self._read_head()
-            self.key = self._load_key(key_path(self.path))
+            self.key = self._load_key(key_file or key_path(self.path))
             self._recover()
             self._files = self._identify_files()
             _sync_directory(self.path.parent)

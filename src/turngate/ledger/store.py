@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, Final, Protocol, runtime_checkable
 from turngate.errors import MisuseError
 
 if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
     from turngate.core.finding import Code
     from turngate.core.verdict import Reason
     from turngate.ledger.audit import AuditNote
@@ -117,6 +119,13 @@ class OperatorLedger(Ledger, Protocol):
     @property
     def digest_key(self) -> bytes:
         """The key of `argument_digest`, for the workers."""
+
+    on_heard: Callable[[Latch], Awaitable[object]] | None
+    """Told, on the loop, of each latch that another gate of the same ledger has set, once it is on the board; whoever set it
+    waits for what is done then."""
+
+    async def unheard(self) -> tuple[str, ...]:
+        """Wait until all other gates of the ledger have heard of our last change; those that have not within a second."""
 
     async def latch(self, latch: Latch, audit: AuditNote | None = None) -> None:
         """Put a latch into force: on the board at once, durable on return.

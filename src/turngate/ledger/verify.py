@@ -17,7 +17,7 @@ from turngate.ledger.database import SCHEMA_VERSION
 from turngate.ledger.sqlite_database import STATEMENTS, create_schema, insert_entry, project_entries
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
     from pathlib import Path
 
 
@@ -44,8 +44,10 @@ class _UnreplayableError(Exception):
         self.seq = seq
 
 
-def verify_ledger(path: Path, checkpoint: Checkpoint | None = None) -> VerifyReport:
-    """Check a ledger from its first entry on."""
+def verify_ledger(
+    path: Path, checkpoint: Checkpoint | None = None, *, as_projected: Callable[[bytes], bytes] = bytes
+) -> VerifyReport:
+    """Check a ledger from its first entry on; `as_projected` says what the views were made from, where it is not the payload."""
     flags = apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_CREATE | apsw.SQLITE_OPEN_URI
     scratch = apsw.Connection("", flags=flags)
     head = Checkpoint(0, GENESIS.hex())
@@ -59,7 +61,7 @@ def verify_ledger(path: Path, checkpoint: Checkpoint | None = None) -> VerifyRep
             )
         create_schema(scratch)
         project_entries(scratch)
-        chain = check_chain(_replayed(scratch), checkpoint)
+        chain = check_chain(_replayed(scratch, as_projected), checkpoint)
         head = chain.head
         if chain.flaw is not None:
             return VerifyReport(head.size, head.head, chain.flaw, chain.bad_seq)
@@ -81,12 +83,12 @@ def verify_ledger(path: Path, checkpoint: Checkpoint | None = None) -> VerifyRep
         scratch.close()
 
 
-def _replayed(scratch: apsw.Connection) -> Iterator[Link]:
+def _replayed(scratch: apsw.Connection, as_projected: Callable[[bytes], bytes]) -> Iterator[Link]:
     """Yield the ledger's links; each is replayed once the next is asked for, that is, once it was found good."""
     for row in scratch.execute(STATEMENTS["list_attached_entries"]):
         link = Link(*row)
         yield link
         try:
-            insert_entry(scratch, link)
+            insert_entry(scratch, link._replace(payload=as_projected(link.payload)))
         except (apsw.Error, UnicodeDecodeError, LedgerError) as error:
             raise _UnreplayableError(link.seq) from error

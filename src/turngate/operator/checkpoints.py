@@ -17,7 +17,6 @@ from turngate.config import LedgerConfig
 from turngate.errors import LedgerError
 from turngate.ledger.chain import Checkpoint
 from turngate.ledger.checkpoint import keep, signed, signer_at, signing_key_path
-from turngate.ledger.location import sqlite_path
 from turngate.ledger.reader import LedgerReader
 from turngate.operator.control import Control
 
@@ -74,4 +73,4 @@ class Checkpoints:
 
 def signing_key(config: LedgerConfig) -> Path:
     """Where the key is that signs."""
-    return config.checkpoint_key or signing_key_path(sqlite_path(config.url))
+    return config.checkpoint_key or signing_key_path(config.place.files)

@@ -14,7 +14,6 @@ import msgspec
 
 from turngate.config import Config
 from turngate.errors import TurngateError
-from turngate.ledger.location import sqlite_path
 from turngate.operator.problem import ErrorBody
 from turngate.operator.tokens import first_token_path
 
@@ -100,7 +99,7 @@ def _token(config: Config, token_file: Path | None) -> str:
     given = os.environ.get("TURNGATE_TOKEN")
     if given is not None and token_file is None:
         return given.strip()
-    file = token_file or first_token_path(sqlite_path(config.ledger.url))
+    file = token_file or first_token_path(config.ledger.place.files)
     try:
         token = file.read_text(encoding="ascii").strip()
     except (OSError, UnicodeDecodeError) as error:

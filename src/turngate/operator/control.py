@@ -13,7 +13,6 @@ import contextlib
 import time
 from collections.abc import AsyncIterator, Callable
 from dataclasses import replace
-from pathlib import Path
 from typing import Final, TypeVar
 
 import structlog
@@ -45,10 +44,9 @@ _log = structlog.get_logger("turngate")
 class Control:
     """What an operator can do to one gate."""
 
-    def __init__(self, serving: Serving, ledger: Path) -> None:
+    def __init__(self, serving: Serving) -> None:
         self.serving: Final = serving
         self.started_at: Final = time.time()
-        self._path = ledger
         self._changes = asyncio.Lock()
         self._expiring: dict[str, asyncio.Task[None]] = {}
 
@@ -64,21 +62,24 @@ class Control:
 
     @contextlib.asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
-        """Lift latches as they expire, those of before included, while the context is open."""
+        """Lift latches as they expire, those of before included, and heed those of other gates, while the context is open."""
+        self.ledger.on_heard = self._hear
         for latch in self.ledger.latches.standing():
             self._expect_expiry(latch)
         try:
             yield
         finally:
+            self.ledger.on_heard = None
             for task in self._expiring.values():
                 task.cancel()
             await asyncio.gather(*self._expiring.values(), return_exceptions=True)
 
     async def read(self, question: Callable[[LedgerReader], T]) -> T:
-        """Ask the ledger's file, beside its writer and off the loop."""
+        """Ask the ledger, beside its writer and off the loop."""
+        place = self.config.ledger.place
 
         def ask() -> T:
-            with LedgerReader(self._path) as reader:
+            with LedgerReader(place) as reader:
                 return question(reader)
 
         return await asyncio.to_thread(ask)
@@ -110,6 +111,12 @@ class Control:
         self._expect_expiry(latch)
         _log.info("latched", latch=latch.id, kind=latch.kind.value, actor=latch.actor, ended=len(cut.turns))
         return latch
+
+    async def _hear(self, latch: Latch) -> None:
+        """End what a latch covers that was set at another gate of this ledger."""
+        self._expect_expiry(latch)
+        cut = await self.serving.cut(latch)
+        _log.info("latched_elsewhere", latch=latch.id, kind=latch.kind.value, ended=len(cut.turns))
 
     async def lift(self, lift: Lift, note: AuditNote | None) -> None:
         """End a latch that is in force. Call it within `changing`."""

@@ -256,7 +256,10 @@ class Handlers:
                     await self._turn(latch.turn_id)
                 latch = await self._control.latch(latch, ask.note(201, latch=latch.id, keyed=True))
                 ask.recorded = True
-        return messages.LatchSet(latch=latch, not_enforced=self._control.not_enforced(latch))
+        unheard = list(await self._control.ledger.unheard())
+        return messages.LatchSet(
+            latch=latch, not_enforced=self._control.not_enforced(latch), unheard=unheard
+        )
 
     async def lift_latch(self, ask: Ask) -> Latch:
         """Lift a latch."""

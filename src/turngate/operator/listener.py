@@ -18,7 +18,6 @@ import uvicorn
 from turngate.config import OperatorConfig
 from turngate.console.site import ASGIApp, Console, with_console
 from turngate.errors import ConfigError
-from turngate.ledger.location import sqlite_path
 from turngate.operator.api import MAX_BODY, OperatorApi
 from turngate.operator.auth import Doorkeeper
 from turngate.operator.checkpoints import Checkpoints
@@ -58,14 +57,14 @@ async def open_plane(serving: Serving | Gate) -> AsyncIterator[Plane | None]:
     if isinstance(serving, Gate):
         serving = GateServing(serving)
     config = serving.config.operator
-    ledger = sqlite_path(serving.config.ledger.url)
-    control = Control(serving, ledger)
+    files = serving.config.ledger.place.files
+    control = Control(serving)
     async with control.running(), Checkpoints(control).keeping():
         if config.is_off:
             yield None
             return
-        store = TokenStore(token_store_path(ledger))
-        first_token(store, first_token_path(ledger))
+        store = TokenStore(token_store_path(files))
+        first_token(store, first_token_path(files))
         doorkeeper = Doorkeeper(config, store)
         app = with_console(OperatorApi(control, doorkeeper), Console(control, doorkeeper))
         async with _serving(config, app) as address:

@@ -202,6 +202,9 @@ class LatchSet(Struct, frozen=True, kw_only=True):
     latch: Latch
     not_enforced: list[str]
     """Upstreams in observe mode that it covers: what comes from them is never held, so a disabled tool's calls pass there."""
+    unheard: list[str] = []
+    """Other gates of the same ledger that have not said yet that they have heard of it: they release nothing that it covers, but
+    what they have under way, and new requests, they end and refuse only once they have."""
 
 
 class Figures(Struct, frozen=True, kw_only=True):

@@ -29,7 +29,6 @@ from turngate.dialects import dialect_for
 from turngate.dialects.base import Dialect
 from turngate.dialects.openai_chat import OpenAIChat
 from turngate.ledger.entry import TurnStart
-from turngate.ledger.location import sqlite_path
 from turngate.ledger.turn_id import new_turn_id
 from turngate.metrics import Metrics, State, TurnCounts, TurnFigures
 from turngate.proxy import passthrough
@@ -104,7 +103,7 @@ class Gate:
         """Have what the gate counts read when it is scraped, and let nobody in who is unknown."""
         self.metrics = Metrics(self.state)
         self.counts = self.shared.counts or self.metrics
-        keys = gate_key_path(sqlite_path(self.config.ledger.url))
+        keys = gate_key_path(self.config.ledger.place.files)
         self.desk = Desk(self.config, keys, self._digest, allowances=self.shared.allowances)
         self.sockets = SocketServer(
             self.config,

@@ -28,7 +28,8 @@ from turngate.config import Config, ServerConfig, UpstreamConfig
 from turngate.core.session import HeldBudget
 from turngate.demo.provider import serve_demo
 from turngate.errors import ConfigError
-from turngate.ledger.location import sqlite_path
+from turngate.ledger.location import LedgerPlace, demand_driver
+from turngate.ledger.queued import QueuedLedger
 from turngate.ledger.sqlite import SQLiteLedger
 from turngate.ledger.store import OperatorLedger
 from turngate.log import configure
@@ -118,17 +119,29 @@ def own_app(gate: Gate, ready: Callable[[], bool], status: Callable[[], dict[str
     )
 
 
+def ledger_at(place: LedgerPlace, *, timeout_s: float) -> QueuedLedger:
+    """The ledger of a place, not open yet."""
+    if not place.is_server:
+        return SQLiteLedger(place.files, key_file=place.key_file, timeout_s=timeout_s)
+    demand_driver()
+    from turngate.ledger.postgres import PostgresLedger  # noqa: PLC0415 -- its driver is an extra
+
+    return PostgresLedger(place, timeout_s=timeout_s)
+
+
 @contextlib.asynccontextmanager
 async def open_ledger(config: Config) -> AsyncIterator[OperatorLedger]:
     """The configured ledger, open."""
-    path = sqlite_path(config.ledger.url)
+    place = config.ledger.place
+    folder = place.files.parent
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
+        folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
+        key = "dir" if place.is_server else "url"
         raise ConfigError(
-            f"ledger.url: folder {path.parent} cannot be made ({error.strerror}); name a writable one"
+            f"ledger.{key}: folder {folder} cannot be made ({error.strerror}); name a writable one"
         ) from error
-    ledger = SQLiteLedger(path, timeout_s=config.ledger.timeout_s)
+    ledger = ledger_at(place, timeout_s=config.ledger.timeout_s)
     await ledger.open()
     try:
         yield ledger
@@ -142,7 +155,7 @@ async def open_gate(config: Config, shared: Shared | None = None) -> AsyncIterat
     async with contextlib.AsyncExitStack() as stack:
         if shared is None:
             ledger = await stack.enter_async_context(open_ledger(config))
-            shared = Shared(ledger, finding(sqlite_path(config.ledger.url)))
+            shared = Shared(ledger, finding(config.ledger.place))
         upstreams: dict[str, UpstreamConfig] = {}
         for name, upstream in config.upstreams.items():
             if upstream.is_demo:
@@ -177,7 +190,7 @@ async def open_gate(config: Config, shared: Shared | None = None) -> AsyncIterat
             tracing=tracing,
             dialers=dialers,
         )
-        if isinstance(shared.ledger, SQLiteLedger):
+        if isinstance(shared.ledger, QueuedLedger):
             shared.ledger.on_commit = gate.metrics.committed
         yield gate
 

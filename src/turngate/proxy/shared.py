@@ -8,6 +8,7 @@ from pathlib import Path
 
 from turngate.access.allowance import Allowances, OwnAllowances
 from turngate.ledger.entry import TurnEntry
+from turngate.ledger.location import LedgerPlace
 from turngate.ledger.reader import LedgerReader
 from turngate.ledger.store import Ledger
 from turngate.metrics import TurnCounts
@@ -35,8 +36,8 @@ class Shared:
     """Cancels a turn that is not this process's."""
 
 
-def finding(ledger: Path) -> FindTurn:
-    """Looks turns up in the ledger's file, off the loop."""
+def finding(ledger: LedgerPlace | Path) -> FindTurn:
+    """Looks turns up in the ledger, beside its writer and off the loop."""
 
     def read(turn_id: str) -> TurnEntry | None:
         with LedgerReader(ledger) as reader:

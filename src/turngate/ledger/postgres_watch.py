@@ -1,0 +1,141 @@
+"""What a gate hears of the others: latches that they set and lift, and that one of them is gone.
+
+The truth is in the tables; a notification only says when to look (LISTEN/NOTIFY loses what is sent while nobody listens, and says
+nothing of it). So the number of the last change is read after each connection, on each notification and every `POLL_S`, and
+whatever is in force is read whole when it differs.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from typing import TYPE_CHECKING, Final, Protocol
+
+import psycopg
+
+from turngate.errors import LedgerError
+from turngate.ledger.postgres_connection import STATEMENTS, connect
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from turngate.ledger.location import LedgerPlace
+    from turngate.ledger.postgres_connection import Session
+
+POLL_S: Final = 0.15
+"""The longest time that a lost notification goes unnoticed."""
+GRACE_S: Final = 5.0
+"""How long a gate must be seen without its lock before its turns are ended: a living one is back sooner."""
+LOOK_S: Final = 0.5
+"""How often is looked for gates that are gone."""
+RECONNECT_S: Final = 0.25
+
+
+class Gate(Protocol):
+    """What is told of the others."""
+
+    @property
+    def writer(self) -> int:
+        """The gate's number."""
+
+    def show(self, generation: int, latches: list[bytes]) -> bool:
+        """Have the board show exactly these; False if it knows better by now."""
+
+    def take_over(self, writer: int) -> None:
+        """End what a gate left that is gone."""
+
+
+class Watch:
+    """A thread and a connection of its own, from `start` to `stop`."""
+
+    def __init__(
+        self, open_session: Callable[[], Session], gate: Gate, *, poll_s: float, grace_s: float
+    ) -> None:
+        self._open_session = open_session
+        self._gate = gate
+        self._poll_s = poll_s
+        self._grace_s = grace_s
+        self._stopping = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="turngate-latches", daemon=True)
+
+    def start(self) -> None:
+        """Begin to listen."""
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Listen no more."""
+        self._stopping.set()
+        self._thread.join()
+
+    def _run(self) -> None:
+        while not self._stopping.is_set():
+            try:
+                session = self._open_session()
+            except LedgerError:
+                self._stopping.wait(RECONNECT_S)
+                continue
+            try:
+                _Ear(session, self._gate, self._grace_s).listen(self._poll_s, self._stopping)
+            except psycopg.Error:
+                self._stopping.wait(RECONNECT_S)
+            finally:
+                session.connection.close()
+
+
+class _Ear:
+    """One connection's worth of listening. What it has seen of the other gates is forgotten with it."""
+
+    def __init__(self, session: Session, gate: Gate, grace_s: float) -> None:
+        self._session = session
+        self._connection = session.connection
+        self._gate = gate
+        self._grace_s = grace_s
+        self._shown: tuple[int, int] | None = None
+        self._without_lock: dict[int, float] = {}
+        self._looked_at = 0.0
+
+    def listen(self, poll_s: float, stopping: threading.Event) -> None:
+        self._connection.execute(f'LISTEN "{self._session.channel}"'.encode())
+        while not stopping.is_set():
+            self._show_changes()
+            self._look_for_the_gone()
+            for _ in self._connection.notifies(timeout=poll_s, stop_after=1):
+                pass
+
+    def _show_changes(self) -> None:
+        writer = self._gate.writer
+        ((generation,),) = self._connection.ask("read_generation")
+        if self._shown == (writer, generation):
+            return
+        rows = self._connection.ask("read_board")
+        generation = rows[0][0]
+        if self._gate.show(generation, [told for _, told in rows if told is not None]):
+            told = {"generation": generation, "writer": writer}
+            self._connection.execute(STATEMENTS["acknowledge"], told)
+            self._shown = (writer, generation)
+
+    def _look_for_the_gone(self) -> None:
+        now = time.monotonic()
+        if now < self._looked_at + min(LOOK_S, self._grace_s / 2):
+            return
+        self._looked_at = now
+        free = {
+            number for (number,) in self._connection.ask("list_free_writers", {"writer": self._gate.writer})
+        }
+        self._without_lock = {number: self._without_lock.get(number, now) for number in free}
+        for number, since in self._without_lock.items():
+            if now - since >= self._grace_s:
+                self._without_lock[number] = now
+                self._gate.take_over(number)
+
+
+def unheard(place: LedgerPlace, writer: int, generation: int, limit_s: float) -> tuple[str, ...]:
+    """Wait until the boards of all other gates show the change; the hosts of those that do not within the limit."""
+    deadline = time.monotonic() + limit_s
+    session = connect(place, timeout_s=limit_s, application="turngate acknowledgement")
+    with session.connection as connection:
+        while True:
+            rows = connection.ask("list_unheard", {"generation": generation, "writer": writer})
+            if not rows or time.monotonic() > deadline:
+                return tuple(f"{host} (gate {number})" for host, number in rows)
+            time.sleep(0.01)
