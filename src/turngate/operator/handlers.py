@@ -257,9 +257,7 @@ class Handlers:
                 latch = await self._control.latch(latch, ask.note(201, latch=latch.id, keyed=True))
                 ask.recorded = True
         unheard = list(await self._control.ledger.unheard())
-        return messages.LatchSet(
-            latch=latch, not_enforced=self._control.not_enforced(latch), unheard=unheard
-        )
+        return messages.LatchSet(latch=latch, not_enforced=self._control.not_enforced(latch), unheard=unheard)
 
     async def lift_latch(self, ask: Ask) -> Latch:
         """Lift a latch."""

@@ -19,7 +19,6 @@ import structlog
 from turngate.access.allowance import OwnAllowances
 from turngate.access.desk import limits_of
 from turngate.errors import TurngateError
-from turngate.ledger.location import sqlite_path
 from turngate.metrics import Metrics, State
 from turngate.operator.serving import Cut, LiveTurn, ProcessState
 from turngate.proxy.cancel import PATIENCE_S, Cancelled
@@ -71,7 +70,7 @@ class WorkerPool:
         self.ledger: Final = ledger
         self.failed: Final[asyncio.Future[None]] = asyncio.get_running_loop().create_future()
         """An exception once it is certain that no worker can start."""
-        self.find_turn: Final = finding(sqlite_path(config.ledger.url))
+        self.find_turn: Final = finding(config.ledger.place)
         self._listeners = listeners
         self._seats: list[Seat] = []
         self._cutting: dict[str, asyncio.Task[Cut]] = {}
