@@ -31,6 +31,7 @@ DIALECTS = {
     "ollama-chat": "ollama_chat",
     "ollama": "ollama_chat",
     "cohere-v2-chat": "cohere_chat",
+    "cohere-v1-chat": "cohere_chat_v1",
     "bedrock-converse": "bedrock_converse",
     "bedrock-invoke": "bedrock_invoke",
     "dashscope-native": "dashscope_native",
@@ -47,6 +48,7 @@ PATHS = {
     "vercel_ui": "/api/chat",
     "ollama_chat": "/api/chat",
     "cohere_chat": "/v2/chat",
+    "cohere_chat_v1": "/v1/chat",
     "bedrock_converse": "/model/m/converse",
     "bedrock_invoke": "/model/m/invoke",
     "dashscope_native": "/api/v1/services/aigc/text-generation/generation",
@@ -60,7 +62,7 @@ STREAM_PATHS = {
 WIRES = (
     "openai-chat", "openai-completions", "anthropic-messages", "openai-responses", "gemini-generate", "ollama-chat",
     "gemini-interactions", "openai-assistants",
-    "cohere-v2-chat", "bedrock-converse", "bedrock-invoke", "dashscope-native",
+    "cohere-v2-chat", "cohere-v1-chat", "bedrock-converse", "bedrock-invoke", "dashscope-native",
 )  # fmt: skip
 FRAMINGS = {"json-array": "json_array"}
 """Framings that neither the dialect nor its being streamed tell, as the corpus names them and as turngate does."""

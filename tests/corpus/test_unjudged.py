@@ -13,7 +13,7 @@ from tests.transport.peer import Peer
 
 __all__ = ["run"]
 
-WIRES = {"ollama-generate": ("/api/generate", 2), "cohere-v1-chat": ("/v1/chat", 4)}
+WIRES = {"ollama-generate": ("/api/generate", 2)}
 
 
 @pytest.mark.parametrize("unjudged", ["block", "pass"])

@@ -99,11 +99,31 @@ def chat_end(reason: str = "tool_calls") -> bytes:
     return chat({}, reason) + chunk({"choices": [], **COUNTS})
 
 
+# Cohere's.
+
+
+def cohere(kind: str, **fields: Any) -> bytes:
+    return chunk({"event_type": kind, "is_finished": kind == "stream-end", **fields})
+
+
+COHERE_TEXT = cohere("stream-start", generation_id="r1") + cohere("text-generation", text="hi")
+COHERE_CALL = cohere("tool-calls-chunk", tool_call_delta={"index": 0, "name": "ls"}) + cohere(
+    "tool-calls-generation", tool_calls=[{"name": "ls", "parameters": {"p": "/"}}]
+)
+
+
+def cohere_end(reason: str = "COMPLETE") -> bytes:
+    return cohere("stream-end", finish_reason=reason, **COUNTS)
+
+
 FORMATS = [
     pytest.param(OPEN + TEXT, CALL, message_end, "toolu_ls", id="Anthropic"),
     pytest.param(NOVA_OPEN + NOVA_TEXT, NOVA_CALL, nova_end, "t1", id="Nova"),
     pytest.param(CHAT_TEXT, CHAT_CALL, chat_end, "c1", id="chat"),
+    pytest.param(COHERE_TEXT, COHERE_CALL, cohere_end, None, id="Cohere"),
 ]
+SHAPES = [pytest.param(*each.values[:3], id=each.id) for each in FORMATS]
+"""The same without the id of the call."""
 
 
 def blocked(data: bytes, *codes: str, **options: Any) -> Judged:
@@ -115,45 +135,41 @@ def blocked(data: bytes, *codes: str, **options: Any) -> Judged:
 
 
 @pytest.mark.parametrize(("text", "call", "end", "call_id"), FORMATS)
-def test_a_sound_turn_is_released_byte_for_byte(text: bytes, call: bytes, end: Any, call_id: str) -> None:
+def test_a_sound_turn_is_released_byte_for_byte(text: bytes, call: bytes, end: Any, call_id: Any) -> None:
     data = text + call + end()
     judged = judge_however_read(INVOKE, data)
     assert (judged.outcome, judged.passed, judged.released) == ("released", text, data[len(text) :])
     assert judged.calls == [(call_id, "ls", '{"p":"/"}')]
 
 
-@pytest.mark.parametrize(("text", "call", "end", "call_id"), FORMATS)
-def test_text_passes_as_it_comes(text: bytes, call: bytes, end: Any, call_id: str) -> None:
+@pytest.mark.parametrize(("text", "call", "end"), SHAPES)
+def test_text_passes_as_it_comes(text: bytes, call: bytes, end: Any) -> None:
     assert call
-    assert call_id
     data = text + end("end_turn")
     judged = judge_however_read(INVOKE, data)
     assert (judged.outcome, judged.passed) == ("passed", data)
 
 
-@pytest.mark.parametrize(("text", "call", "end", "call_id"), FORMATS)
-def test_a_cut_turn_is_not_released(text: bytes, call: bytes, end: Any, call_id: str) -> None:
-    assert call_id
+@pytest.mark.parametrize(("text", "call", "end"), SHAPES)
+def test_a_cut_turn_is_not_released(text: bytes, call: bytes, end: Any) -> None:
     framed = EventStreamFramer(1 << 20).receive_data(text + call + end())
     for count, judged in judge_cut(INVOKE, [frame.raw for frame in framed]):
         assert judged.outcome in ("passed", "blocked"), count
         assert judged.released == b""
 
 
-@pytest.mark.parametrize(("text", "call", "end", "call_id"), FORMATS)
-def test_a_call_that_a_limit_cut_is_not_released(text: bytes, call: bytes, end: Any, call_id: str) -> None:
-    assert call_id
-    reason = "length" if text == CHAT_TEXT else "max_tokens"
+@pytest.mark.parametrize(("text", "call", "end"), SHAPES)
+def test_a_call_that_a_limit_cut_is_not_released(text: bytes, call: bytes, end: Any) -> None:
+    reason = {CHAT_TEXT: "length", COHERE_TEXT: "MAX_TOKENS"}.get(text, "max_tokens")
     assert (
         blocked(text + call + end(reason), "wrong_terminal_reason").verdict.reason.value
         == "truncated_by_limit"
     )
 
 
-@pytest.mark.parametrize(("text", "call", "end", "call_id"), FORMATS)
-def test_an_exception_ends_the_turn(text: bytes, call: bytes, end: Any, call_id: str) -> None:
+@pytest.mark.parametrize(("text", "call", "end"), SHAPES)
+def test_an_exception_ends_the_turn(text: bytes, call: bytes, end: Any) -> None:
     assert end
-    assert call_id
     broken = encode_message(b'{"message":"x"}', "exception", "modelTimeoutException")
     assert judge_however_read(INVOKE, text + broken).passed == text + broken
     judged = judge_however_read(INVOKE, text + call + broken)
@@ -161,12 +177,11 @@ def test_an_exception_ends_the_turn(text: bytes, call: bytes, end: Any, call_id:
     assert judged.released == b""
 
 
-@pytest.mark.parametrize(("text", "call", "end", "call_id"), FORMATS)
+@pytest.mark.parametrize(("text", "call", "end"), SHAPES)
 @pytest.mark.parametrize("begun", [True, False])
 def test_a_notice_is_the_quiet_ending_of_the_format(
-    text: bytes, call: bytes, end: Any, call_id: str, *, begun: bool
+    text: bytes, call: bytes, end: Any, *, begun: bool
 ) -> None:
-    assert call_id
     policy = TurnPolicy(on_block=OnBlock.NOTICE)
     judged = judge_however_read(INVOKE, (text if begun else b"") + call + end("limit"), policy=policy)
     assert judged.outcome == "blocked"
@@ -312,13 +327,23 @@ MISTRAL_CALL = {"id": "c1", "function": {"name": "ls", "arguments": '{"p":1}'}}
             ("c1", "ls", '{"p":1}'),
             id="Mistral",
         ),
+        pytest.param(
+            {
+                "text": "",
+                "tool_calls": [{"name": "ls", "parameters": {"p": 1}}],
+                "finish_reason": "COMPLETE",
+            },
+            (None, "ls", '{"p":1}'),
+            id="Cohere",
+        ),
     ],
 )
-def test_a_body_is_judged_in_its_own_format(reply: Any, call: tuple[str, str, str]) -> None:
+def test_a_body_is_judged_in_its_own_format(reply: Any, call: tuple[str | None, str, str]) -> None:
     body = json.dumps(reply, separators=(",", ":")).encode()
     judged = judge_however_read(INVOKE, body, streamed=False)
     assert (judged.outcome, judged.released, judged.calls) == ("released", body, [call])
     cut = body.replace(b'"tool_use"}', b'"max_tokens"}').replace(b'"tool_calls"}', b'"length"}')
+    cut = cut.replace(b'"COMPLETE"}', b'"MAX_TOKENS"}')
     assert judge(INVOKE, cut, streamed=False).codes == {"wrong_terminal_reason"}
     repeated = body.replace(b'{"p":1}', b'{"p":1,"p":2}').replace(b'{\\"p\\":1}', b'{\\"p\\":1,\\"p\\":2}')
     assert "duplicate_argument_key" in judge(INVOKE, repeated, streamed=False).codes
@@ -362,6 +387,9 @@ def test_a_request_declares_its_tools_in_the_models_own_spelling() -> None:
         {"messages": [], "tools": [{"type": "function", "function": {"name": "ls", "parameters": schema}}]},
     ):
         assert BedrockInvoke().toolset(json.dumps(request).encode()).tools == tools
+    python = {"message": "x", "tools": [{"name": "ls", "parameter_definitions": {"p": {"type": "str"}}}]}
+    named = BedrockInvoke().toolset(json.dumps(python).encode()).tools["ls"]
+    assert named.schema["properties"] == {"p": {"type": "string"}}
     assert BedrockInvoke().toolset(b'{"prompt":"hi"}').tools == {}
     assert not BedrockInvoke().toolset(b"[").readable
     server = {"tools": [{"type": "web_search_20250305", "name": "web_search"}]}

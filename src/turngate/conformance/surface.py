@@ -108,6 +108,7 @@ SURFACES: Mapping[str, Surface] = {
         (("delta", "message", "content", "text"), ("message", "content", EACH, "text")),
         (b'"role":"tool"',),
     ),
+    "cohere_chat_v1": Surface(lambda words: {"message": words}, (("text",),), (b'"tool_results"',)),
     "ollama_chat": Surface(_messages, (("message", "content"),), (b'"role":"tool"',)),
     "dashscope_native": Surface(
         lambda words: {"input": _messages(words)},

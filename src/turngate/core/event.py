@@ -31,7 +31,7 @@ class CallKind(enum.StrEnum):
     BUILTIN = "builtin"
     """A tool of the format's own that the agent runs, such as a shell: a JSON object that no request declares a schema for."""
     LEGACY = "function_call"
-    """OpenAI's older form: a JSON object of arguments, and no id."""
+    """A function of a format without ids, as OpenAI's older form and Cohere's: a JSON object of arguments."""
 
 
 class RunsOn(enum.StrEnum):

@@ -28,7 +28,9 @@ class Framing:
 
 
 SSE = Framing("sse", ("text/event-stream",), SSEFramer)
-NDJSON = Framing("ndjson", ("application/x-ndjson", "application/jsonl"), NDJSONFramer)
+NDJSON = Framing(
+    "ndjson", ("application/x-ndjson", "application/jsonl", "application/stream+json"), NDJSONFramer
+)
 EVENT_STREAM = Framing("event_stream", ("application/vnd.amazon.eventstream",), EventStreamFramer)
 JSON_ARRAY = Framing("json_array", ("application/json",), JsonArrayFramer, paths=(":streamGenerateContent",))
 MESSAGES = Framing("messages", (), MessagesFramer)

@@ -7,12 +7,13 @@ Source: the service model that botocore ships, the API reference's pages of mode
       type                                    Anthropic's events       `anthropic_messages`
       messageStart, contentBlockDelta, ...    Nova's                   `bedrock_converse`
       choices                                 Mistral's, OpenAI's      `mistral_chat`
+      event_type, or text and finish_reason   Cohere's Command R       `cohere_chat_v1`
       anything else                           text, unless a call could stand in it
     amazon-bedrock-invocationMetrics          the last chunk: TurnClosed, where the format inside has no end of its own
     an exception, an error                    ProviderFault
 
-A turn keeps to one format. Formats in which nobody has seen a call streamed (Llama, Titan, Command) pass as text; what may
-be a call in one of them is held, and not proved.
+A turn keeps to one format. Formats without calls (Llama's `generation`, Mistral's `outputs`, Titan, Command) pass as text; what may
+be a call in one of them all the same is held, and not proved.
 """
 
 from __future__ import annotations
@@ -36,11 +37,18 @@ from turngate.core.session import Decoder
 from turngate.core.sse import SSEFramer
 from turngate.core.toolset import Toolset
 from turngate.core.verdict import BlockNotice
-from turngate.dialects import anthropic_messages, bedrock_converse, bedrock_request, openai_chat
+from turngate.dialects import (
+    anthropic_messages,
+    bedrock_converse,
+    bedrock_request,
+    cohere_chat_v1,
+    openai_chat,
+)
 from turngate.dialects.anthropic_messages import MessagesDecoder
 from turngate.dialects.anthropic_request import read_toolset
 from turngate.dialects.base import encode, frame_fault, listed, may_carry, names_calls, read_event, wire_word
 from turngate.dialects.bedrock_converse import ConverseDecoder, error_body, exception, message_fault
+from turngate.dialects.cohere_chat_v1 import CohereV1Decoder
 from turngate.dialects.mistral_chat import INHERENT
 from turngate.dialects.openai_chat import ChatDecoder, OpenAIChat
 
@@ -53,6 +61,11 @@ _WORDS = tuple(carrier.decode() for carrier in CARRIERS)
 _NOVA = frozenset(
     {"messageStart", "contentBlockStart", "contentBlockDelta", "contentBlockStop", "messageStop", "metadata"}
 )
+
+
+_COHERE_BODY = frozenset({"text", "finish_reason"})
+
+_Inside = MessagesDecoder | ConverseDecoder | ChatDecoder | CohereV1Decoder
 
 
 class _Chunk(Struct, forbid_unknown_fields=True, gc=False):
@@ -88,6 +101,11 @@ class BedrockInvoke:
             return Toolset(readable=False)
         if "toolConfig" in request:
             return bedrock_request.read_toolset(request)
+        if any(
+            isinstance(tool, dict) and "parameter_definitions" in tool
+            for tool in listed(request.get("tools"))
+        ):
+            return cohere_chat_v1.read_toolset(request)
         functions = any(
             isinstance(tool, dict) and "function" in tool for tool in listed(request.get("tools"))
         )
@@ -123,7 +141,8 @@ class InvokeDecoder:
         self._converse = ConverseDecoder(policy, streamed=streamed)
         liberal = replace(policy, accept=policy.accept | INHERENT)
         self._chat = _Chat(tools, liberal, streamed=streamed)
-        self._inside: MessagesDecoder | ConverseDecoder | ChatDecoder | None = None
+        self._cohere = CohereV1Decoder(policy, streamed=streamed)
+        self._inside: _Inside | None = None
         """The decoder of the format inside, once a chunk has shown which it is."""
 
     def decode(self, frame: Frame) -> Sequence[Event]:
@@ -170,14 +189,14 @@ class InvokeDecoder:
             return [*events, TurnClosed(METRICS)]
         return events
 
-    def _format(
-        self, members: Mapping[str, Raw]
-    ) -> tuple[MessagesDecoder | ConverseDecoder | ChatDecoder | None, str | None]:
+    def _format(self, members: Mapping[str, Raw]) -> tuple[_Inside | None, str | None]:
         """Who reads it, and the name of the event, where it has one."""
         if "choices" in members:
             return self._chat, None
         if "type" in members:
             return self._messages, _text_of(members["type"]) if self._streamed else None
+        if "event_type" in members if self._streamed else members.keys() >= _COHERE_BODY:
+            return self._cohere, None
         if not self._streamed:
             return (self._converse if "output" in members else None), None
         named = [name for name in members if name != METRICS]
@@ -209,6 +228,8 @@ class InvokeDecoder:
                 return exception(notice)
             case ConverseDecoder() as converse:
                 payloads = [encode({name: payload}) for name, payload in converse.notice_events(notice)]
+            case CohereV1Decoder() as decoder:
+                payloads = decoder.block_notice(notice).splitlines()
             case decoder:
                 frames = SSEFramer(1 << 20).receive_data(decoder.block_notice(notice))
                 payloads = [frame.data for frame in frames if frame.data and frame.data != b"[DONE]"]

@@ -10,6 +10,7 @@ from turngate.dialects.base import Dialect
 from turngate.dialects.bedrock_converse import BedrockConverse
 from turngate.dialects.bedrock_invoke import BedrockInvoke
 from turngate.dialects.cohere_chat import CohereChat
+from turngate.dialects.cohere_chat_v1 import CohereChatV1
 from turngate.dialects.dashscope_native import DashScopeNative
 from turngate.dialects.gemini_code_assist import GeminiCodeAssist
 from turngate.dialects.gemini_generate import GeminiGenerate
@@ -32,6 +33,7 @@ DIALECTS: tuple[Dialect, ...] = (
     OpenAIAssistants(),
     OllamaChat(),
     CohereChat(),
+    CohereChatV1(),
     BedrockConverse(),
     BedrockInvoke(),
     DashScopeNative(),

@@ -38,6 +38,7 @@ PATHS = {
     "openai_assistants": "/v1/threads/thread_1/runs",
     "ollama_chat": "/api/chat",
     "cohere_chat": "/v2/chat",
+    "cohere_chat_v1": "/v1/chat",
     "mistral_conversations": "/v1/conversations",
 }
 """Where a request goes whose document names no path: the format's own, where it has one."""
