@@ -161,7 +161,7 @@ def kinds(messages: Iterable[str]) -> list[str]:
 class Provider:
     """Answers each request with the next of its turns, and keeps what it was sent."""
 
-    def __init__(self, *turns: list[str]) -> None:
+    def __init__(self, *turns: list[Any]) -> None:
         self.turns = list(turns)
         self.asked: list[Any] = []
         self.closed: asyncio.Queue[tuple[int | None, str | None]] = asyncio.Queue()

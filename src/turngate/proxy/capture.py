@@ -67,9 +67,13 @@ class Tape:
 
     def receive_data(self, data: bytes) -> list[Frame]:
         """Remember a read, and cut it."""
+        self.remember(data)
+        return self._framer.receive_data(data)
+
+    def remember(self, data: bytes) -> None:
+        """Remember a read."""
         if not self.lost and self._take(len(data)):
             self._pieces.append(data)
-        return self._framer.receive_data(data)
 
     def receive_eof(self) -> list[Frame]:
         """Give what is left."""

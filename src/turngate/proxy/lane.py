@@ -10,10 +10,12 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Awaitable, Callable, MutableMapping
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Protocol
 
 from turngate.core.action import Block
-from turngate.core.framing import MESSAGES, Framing
+from turngate.core.frame import Framer
+from turngate.core.framing import MESSAGES, SSE, Framing
 from turngate.core.messages import payloads
 from turngate.core.policy import Mode
 from turngate.core.session import Decoder, Session
@@ -21,8 +23,10 @@ from turngate.core.tool_rules import ToolRules
 from turngate.core.toolset import Toolset
 from turngate.dialects.openai_responses_socket import Arrival, ResponsesSocket
 from turngate.ledger.entry import TurnStart
+from turngate.proxy.capture import Captures
 from turngate.proxy.relay import Judging, TurnRelay
 from turngate.proxy.reply import Reply
+from turngate.proxy.retold import Retold
 from turngate.proxy.route import Route
 
 if TYPE_CHECKING:
@@ -72,13 +76,13 @@ class LaneTurn(TurnRelay):
         judging: Judging,
         route: Route,
         start: TurnStart,
+        request: bytes,
         rules: ToolRules,
         tools: Toolset,
         lane: Lane,
         reply: LaneReply,
     ) -> None:
-        super().__init__(judging, route, SPEECH.dialect, start, b"", rules, tools)
-        self._captures = None  # a capture is the bytes of an HTTP reply
+        super().__init__(judging, route, SPEECH.dialect, start, request, rules, tools)
         self.lane = lane
         self.route = route
         self.trace: TurnTrace | None = None
@@ -131,6 +135,14 @@ class LaneTurn(TurnRelay):
         if self._timer is not None:
             self._timer.cancel()
         self.session.close()
+        if self._captures is not None and self._tape is not None:
+            # As the stream that the same turn is over HTTP, since that is what can be judged again.
+            start = replace(self.start, route=f"POST {self.route.path}")
+            self._captures.keep(self._tape, self._upstream, start, self.session, SSE, self._judging.pinned)
+
+    def _taped(self, framer: Framer, captures: Captures) -> Framer:
+        self._tape = captures.tape(framer, self._request_body)
+        return Retold(framer, self._tape)
 
     def _decoder(self, framing: Framing) -> Decoder:  # noqa: ARG002 -- it has only one
         return SPEECH.decoder(self._tools, self._policy, self.lane.name)

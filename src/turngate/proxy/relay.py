@@ -15,6 +15,7 @@ from typing import Any
 from turngate.config import CaptureTurns
 from turngate.core.action import Action, Block, Decide, Finish, Forward, Inject, Release
 from turngate.core.finding import Code, Finding
+from turngate.core.frame import Framer
 from turngate.core.framing import Framing
 from turngate.core.gate import GateState
 from turngate.core.policy import Mode
@@ -218,7 +219,7 @@ class TurnRelay:
         )
         framer = framing.framer(limits.frame_bytes)
         if self._captures is not None:
-            framer = self._tape = self._captures.tape(framer, self._request_body)
+            framer = self._taped(framer, self._captures)
         return Session(
             self.start.turn_id,
             framer=framer,
@@ -227,6 +228,10 @@ class TurnRelay:
             policy=self._policy,
             budget=self._judging.budget,
         )
+
+    def _taped(self, framer: Framer, captures: Captures) -> Framer:
+        self._tape = captures.tape(framer, self._request_body)
+        return self._tape
 
     def _decoder(self, framing: Framing) -> Decoder:
         return self.dialect.decoder(self._tools, self._policy, streamed=framing.streamed)

@@ -217,7 +217,7 @@ class SocketRelay:
 
     def begin(self, lane: Lane, tools: Toolset) -> LaneTurn:
         """A turn for a response that the upstream begins by itself: the one that follows a steered one."""
-        turn = self._turn(lane, self._caller, tools)
+        turn = self._turn(lane, self._caller, tools, b"")
         self._register(turn, lane)
         if (stop := self._stop_of(turn.facts())) is not None:
             turn.stop(stop)
@@ -327,7 +327,7 @@ class SocketRelay:
         if isinstance(caller, Denial):
             await self._refuse(caller.status, caller.code, caller.message, wish.lane)
             return None
-        turn = self._turn(lane, caller, SPEECH.toolset(payload, wish, self._known))
+        turn = self._turn(lane, caller, SPEECH.toolset(payload, wish, self._known), payload)
         if (stop := self._stop_of(turn.facts())) is not None:
             self._server.desk.leave(caller)
             await self._tell_stopped(stop, turn.start.turn_id, wish.lane)
@@ -339,11 +339,11 @@ class SocketRelay:
         strips = self._server.config.policy.strip_disabled_tools and not signed_fields(caller.headers)
         return turn.offered(payload) if strips else payload
 
-    def _turn(self, lane: Lane, caller: Caller, tools: Toolset) -> LaneTurn:
+    def _turn(self, lane: Lane, caller: Caller, tools: Toolset, request: bytes) -> LaneTurn:
         server = self._server
         reply = LaneReply(self.post, self._front.abort)
         rules = server.desk.rules(caller, self._route.upstream)
-        turn = LaneTurn(server.judging, self._route, self._start(caller), rules, tools, lane, reply)
+        turn = LaneTurn(server.judging, self._route, self._start(caller), request, rules, tools, lane, reply)
         turn.owner = self._owner
         return turn
 
