@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: run test lint bench demo agents corpus parity conformance console soak lock clean
+.PHONY: run test lint bench demo agents corpus parity conformance node console soak lock clean
 
 run: $(VENV)/run.stamp  ## Start the gate on 127.0.0.1:8484 with the bundled replay provider.
 	$(BIN)/turngate serve --default-upstream demo
@@ -34,11 +34,14 @@ parity: $(VENV)/test.stamp  ## Broken turns by dialect, streamed or not, direct 
 conformance: $(VENV)/test.stamp  ## What the pinned SDKs and LiteLLM's proxy do with the fixtures, as the tables of docs/sdk-reactions.md.
 	$(BIN)/python -m tests.conformance.measure
 
+node: $(VENV)/test.stamp  ## What the official Node SDKs make of all fixtures, without the gate and behind it, as the table of docs/sdk-reactions.md.
+	$(BIN)/python -m tests.node.measure
+
 console: $(VENV)/test.stamp  ## The console in a real Chromium; what it shows is kept as pictures in var/console.
 	$(BIN)/pytest tests/console
 
 soak: $(VENV)/test.stamp  ## The long forms of the fuzz, crash and memory tests.
-	TURNGATE_SOAK=1 $(BIN)/pytest -n 2 --dist loadfile tests/soak tests/ledger tests/operator tests/core tests/corpus
+	TURNGATE_SOAK=1 $(BIN)/pytest -n 2 --dist loadfile tests/soak tests/ledger tests/operator tests/core tests/corpus tests/node
 
 lock:  ## Pin again what pyproject.toml asks for.
 	uv pip compile -q --universal --python-version 3.11 --generate-hashes --no-annotate --no-header --no-emit-index-url \

@@ -1,0 +1,1 @@
+"""The gate before the official Node SDKs."""
