@@ -6,6 +6,7 @@ Every phase is bounded: warm-up, window and drain have fixed lengths, and a watc
 from __future__ import annotations
 
 import json
+import math
 import subprocess
 import threading
 import time
@@ -13,7 +14,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from tests.bench import procfs
+from tests.bench import cut, procfs
 from tests.bench.native import Provider, running
 from tests.bench.targets import Target, request_bytes
 
@@ -46,6 +47,8 @@ class Phase:
     window_ms: int = 2500
     drain_ms: int = 6000
     abort: bool = False
+    stops: int = 0
+    """How often an operator stops all of it."""
 
     @property
     def model(self) -> str:
@@ -84,6 +87,7 @@ PHASES = (
     Phase("json50", "json", 50, window_ms=2000),
     # Every second stream is held when all are dropped: prose lasts 1.1 s, the streams are 0.7 to 1.5 s old.
     Phase("abort", "paced", 200, 55, 600, spread_ms=800, warm_ms=1000, window_ms=500, abort=True),
+    Phase("cut", "paced", 200, 55, 600, spread_ms=800, stops=5),
 )
 
 
@@ -104,6 +108,8 @@ class Rig:
 
 def run(phase: Phase, target: Target, rig: Rig) -> Figures:
     """Put the load on the target and return what was seen."""
+    if phase.stops:
+        return _stop(phase, target)
     settle_s = quiet_after(target.pid)
     if target.pid is not None:
         procfs.reset_peak_memory(target.pid)
@@ -135,6 +141,30 @@ def run(phase: Phase, target: Target, rig: Rig) -> Figures:
         finally:
             watchdog.cancel()
     return figures | {"settle_s": settle_s}
+
+
+def _stop(phase: Phase, target: Target) -> Figures:
+    """What an operator's stop takes to reach the clients; nothing where there is no operator."""
+    if target.operators is None:
+        return {}
+    quiet_after(target.pid)
+    cuts = cut.measure(target, phase.model, phase.connections, phase.spread_ms / 1000, phase.stops)
+    return {
+        **_percentiles("cut", cuts.told),
+        **_percentiles("stop_answer", cuts.answered),
+        "broken": cuts.broken,
+        "unfinished": cuts.unfinished,
+    }
+
+
+def _percentiles(name: str, seconds: list[float]) -> Figures:
+    """By nearest rank."""
+    ordered = sorted(seconds)
+    shares = {"p50": 0.5, "p99": 0.99, "max": 1.0}
+    return {
+        f"{name}_{key}_us": ordered[math.ceil(share * len(ordered)) - 1] * 1e6 if ordered else None
+        for key, share in shares.items()
+    }
 
 
 def _watch(client: subprocess.Popen[str], phase: Phase, target: Target, rig: Rig) -> Figures:

@@ -105,6 +105,11 @@ ABORT = (
     Column("provider let go after s", ("let_go_s",)),
     *CORES,
 )
+CUT = (
+    Column("stop to client ms p50 / p99", _pair("cut"), MS),
+    Column("slowest ms", ("cut_max_us",), MS),
+    Column("the operator's answer ms p50 / p99", _pair("stop_answer"), MS),
+)
 LAYOUT: dict[str, tuple[str, tuple[Column, ...]]] = {
     "probe": ("Short streams, one after the other", (FIRST_EVENT, *CORES)),
     **{f"paced{n}": (f"Paced streams, {n} at once, 50 events/s each", PACED) for n in (1, 50, 200, 1000)},
@@ -113,6 +118,7 @@ LAYOUT: dict[str, tuple[str, tuple[Column, ...]]] = {
     "json1": ("Small JSON, 1 connection", ANSWERS),
     "json50": ("Small JSON, 50 connections", ANSWERS),
     "abort": ("200 streams dropped at once", ABORT),
+    "cut": ("One latch over 200 tool turns in flight", CUT),
 }
 
 
@@ -189,6 +195,8 @@ FLOORS = (
           _against("nginx", "events_per_s", lambda a, b: a / b), lambda x: x >= 0.4),
     Floor("small JSON: requests per second >= 2,000", "json50", _of("answers_per_s"), lambda x: x >= 2000),
     Floor("200 streams aborted: CPU idle after s <= 2", "abort", _of("idle_s"), lambda x: x <= 2),
+    Floor("200 turns in flight stopped by an operator: cut p99, ms <= 250", "cut",
+          lambda phase: (us / MS if (us := _of("cut_p99_us")(phase)) is not None else None), lambda x: x <= 250),
 )  # fmt: skip
 
 

@@ -20,6 +20,7 @@ from string import Template
 from urllib.parse import urlsplit
 
 from tests.bench.native import HERE, Provider, running
+from turngate.operator.tokens import first_token_path
 
 READY_PATIENCE_S = 20.0
 CHAT = "/v1/chat/completions"
@@ -34,6 +35,24 @@ class Target:
     port: int
     path: str
     pid: int | None
+    operators: Operators | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Operators:
+    """Where a target can be told to stop what it does."""
+
+    port: int
+    token: str
+
+    def ask(self, path: str, body: dict[str, str]) -> bytes:
+        """A request to change something, on a connection of its own."""
+        payload = json.dumps(body).encode()
+        head = (
+            f"POST {path} HTTP/1.1\r\nhost: 127.0.0.1:{self.port}\r\nauthorization: Bearer {self.token}\r\n"
+            f"connection: close\r\ncontent-type: application/json\r\ncontent-length: {len(payload)}\r\n\r\n"
+        )
+        return head.encode() + payload
 
 
 class TargetError(Exception):
@@ -84,7 +103,7 @@ TURNGATE_CONFIG = """\
 listen = "127.0.0.1:$port"
 
 [operator]
-listen = "off"
+listen = "127.0.0.1:$operator_port"
 
 [ledger]
 url = "sqlite:///$directory/ledger.db"
@@ -102,15 +121,18 @@ preset = "strict"
 def turngate(site: Site) -> Iterator[Target]:
     """As an operator starts it, with its ledger on disk."""
     port, config, log = free_port(), site.directory / "turngate.toml", site.directory / "turngate.log"
+    operators = free_port()
     config.write_text(
         Template(TURNGATE_CONFIG).substitute(
-            directory=site.directory, port=port, provider_port=site.provider.port
+            directory=site.directory, port=port, operator_port=operators, provider_port=site.provider.port
         )
     )
     command = [sys.executable, "-m", "turngate", "serve", "--config", str(config)]
     with log.open("w") as output, running(command, site.cpu, stdout=output, stderr=output) as process:
         wait_until_ready(process, port, "/turngate/ready", log)
-        yield Target("turngate", "127.0.0.1", port, f"/provider{CHAT}", process.pid)
+        token = first_token_path(site.directory / "ledger.db").read_text().strip()
+        path = f"/provider{CHAT}"
+        yield Target("turngate", "127.0.0.1", port, path, process.pid, Operators(operators, token))
 
 
 Starter = Callable[[Site], AbstractContextManager[Target]]

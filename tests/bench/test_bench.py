@@ -15,7 +15,7 @@ import pytest
 
 from tests.bench import bench, native, phases, report
 from tests.bench.phases import PHASES, Figures, Phase, Rig
-from tests.bench.targets import CHAT, Target
+from tests.bench.targets import CHAT, Operators, Site, Target, turngate
 
 pytestmark = pytest.mark.skipif(native.compiler() is None, reason="the benchmark needs a C compiler")
 
@@ -85,6 +85,32 @@ def test_dropped_streams_are_let_go_by_the_provider(rig: Rig) -> None:
     assert figures["let_go_s"] is not None
     assert after["aborted"] - before["aborted"] == 20
     assert after["streaming"] == 0
+
+
+def test_a_stop_is_timed_up_to_the_clients_of_a_gate(rig: Rig, tmp_path: Path) -> None:
+    stop = replace(next(phase for phase in PHASES if phase.stops), connections=4, spread_ms=0, stops=1)
+    assert run_direct(rig, stop) == {}
+    with turngate(Site(tmp_path, rig.provider, CPU)) as target:
+        figures = phases.run(stop, target, rig)
+        assert report.faults(figures) == "-"
+        assert 0 < number(figures, "cut_p50_us") <= number(figures, "cut_p99_us")
+        assert number(figures, "cut_p99_us") <= number(figures, "cut_max_us")
+        # The latch is lifted, so the load goes on.
+        assert report.faults(phases.run(replace(SHORT, drain_ms=4000), target, rig)) == "-"
+
+
+def test_streams_that_end_without_a_word_are_not_counted_as_stopped(rig: Rig) -> None:
+    with scripted_server(b'HTTP/1.1 201 Created\r\n\r\n{"latch": {"id": "x"}}') as target:
+        stop = Phase("cut", "paced", 3, 5, 5, stops=2)
+        figures = phases.run(stop, replace(target, operators=Operators(target.port, "")), rig)
+    assert (figures["broken"], figures["unfinished"], figures["cut_p99_us"]) == (6, 0, None)
+    assert report.floors({"cut": {"turngate": figures}})[0][2] is False
+
+
+def number(figures: Figures, key: str) -> float:
+    found = figures[key]
+    assert isinstance(found, float)
+    return found
 
 
 HEAD = b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\nconnection: close\r\n\r\n"

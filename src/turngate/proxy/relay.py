@@ -365,8 +365,9 @@ class TurnRelay:
             await self._record_block(session)
             await self._tell(action, reply)
         else:
-            # A stop is not the slower for a disk.
+            # A stop is not the slower for a disk, nor for the entries of the other turns that it ends.
             await self._tell(action, reply)
+            await asyncio.sleep(0)
             await self._record_block(session)
 
     async def _record_block(self, session: Session) -> None:
