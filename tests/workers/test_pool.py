@@ -97,6 +97,7 @@ def test_a_latch_returns_when_every_worker_has_cut_and_kills_the_one_that_does_n
 def locked(ledger: Path) -> Any:
     """Have somebody else hold the ledger's file: every write waits."""
     connection = apsw.Connection(str(ledger))
+    connection.set_busy_timeout(5_000)
     connection.execute("BEGIN IMMEDIATE")
     try:
         yield

@@ -87,6 +87,8 @@ class WorkerPool:
     async def running(self) -> AsyncIterator[None]:
         """Have the workers take turns; on leaving they are drained."""
         places = [asyncio.ensure_future(self._keep()) for _ in range(self.config.server.workers)]
+        for place in places:
+            place.add_done_callback(self._left)
         try:
             yield
         finally:
@@ -105,31 +107,38 @@ class WorkerPool:
             seat.channel.tell(messages.Abandon())
 
     async def _keep(self) -> None:
-        """Keep one place filled."""
+        """Keep one place filled, one worker after the other."""
         clock = asyncio.get_running_loop().time
         failures, pause = 0, FIRST_PAUSE_S
         while not self._draining.is_set():
             began = clock()
             seat = await Seat.take(self, self.config, self._listeners)
             self._seats.append(seat)
-            if await self._opens(seat):
-                failures = 0
-                seat.serve()
-                _log.info("worker_started", worker=seat.process.pid)
-            else:
-                failures += 1
-            await seat.ended
+            failures = 0 if await self._work(seat) else failures + 1
             self._depart(seat)
             if self._draining.is_set():
                 return
             _log.error("worker_ended", worker=seat.process.pid, status=seat.process.returncode)
             if failures >= TRIES:
-                self._give_up(seat)
-                return
-            pause = FIRST_PAUSE_S if clock() - began > SOON_S else min(2 * pause, LONGEST_PAUSE_S)
+                why = seat.unable or f"the exit status is {seat.process.returncode}, and the log may say why"
+                raise TurngateError(f"{TRIES} workers in a row could not start: {why}")
+            if clock() - began > SOON_S:
+                pause = FIRST_PAUSE_S
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(pause):
                     await self._draining.wait()
+            pause = min(2 * pause, LONGEST_PAUSE_S)
+
+    async def _work(self, seat: Seat) -> bool:
+        """Have a worker take turns until it ends; False if it never could."""
+        could = await self._opens(seat)
+        if self._draining.is_set():
+            seat.channel.tell(messages.Drain())  # it may have come too late to be told with the others
+        elif could:
+            seat.serve()
+            _log.info("worker_started", worker=seat.process.pid)
+        await seat.ended
+        return could
 
     async def _opens(self, seat: Seat) -> bool:
         try:
@@ -140,17 +149,18 @@ class WorkerPool:
         except TimeoutError:
             seat.kill()
             return False
-        return not self._draining.is_set()
-
-    def _give_up(self, seat: Seat) -> None:
-        why = seat.unable or f"its exit status is {seat.process.returncode}, and the log may say why"
-        if not self.failed.done():
-            self.failed.set_exception(TurngateError(f"{TRIES} workers in a row could not start: {why}"))
+        return True
 
     def _depart(self, seat: Seat) -> None:
         self._seats.remove(seat)
         counted = dataclasses.replace(seat.state.state, live=0, held_bytes=0)
         self._departed = summed([self._departed, counted])
+
+    def _left(self, place: asyncio.Future[None]) -> None:
+        """A place that nobody will fill any more is the end of all, unless it is meant to be."""
+        error = place.exception()
+        if error is not None and not self.failed.done():
+            self.failed.set_exception(error)
 
     async def _drain(self, places: Sequence[asyncio.Future[None]]) -> None:
         self._draining.set()
@@ -161,7 +171,7 @@ class WorkerPool:
         await asyncio.wait(places, timeout=self.config.server.drain_s + MARGIN_S)
         for seat in self._seats:
             seat.kill()
-        await asyncio.gather(*places)
+        await asyncio.gather(*places, return_exceptions=True)
 
     # Operators.
 
@@ -172,6 +182,8 @@ class WorkerPool:
 
     async def cut(self, latch: Latch) -> Cut:
         """Wait until every worker has cut what a latch covers that is on the board, or is dead."""
+        if latch.id not in self._cutting:
+            self._publish(latch.id, latch)
         return await asyncio.shield(self._cutting[latch.id])
 
     async def answer(self, turn_id: str, answer: Answer, actor: str, reason: str) -> TurnView | None:
