@@ -8,17 +8,21 @@ import click
 import pytest
 from click.testing import CliRunner, Result
 
+from tests.ledger.stores import Store
 from tests.ledger.turns import blocked, released, sql, started, tamper
 from turngate.cli.ledger import escape, ledger
 from turngate.core.finding import Code, Finding
 from turngate.ledger.chain import GENESIS, link_hash
 from turngate.ledger.checkpoint import signing_key_path
 from turngate.ledger.entry import CallEntry, TurnEntry
+from turngate.ledger.location import locate
 from turngate.ledger.sqlite import SQLiteLedger
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
+
+    from tests.postgres import Cluster
 
 RELEASED = released(started())
 HOSTILE = blocked(
@@ -208,6 +212,34 @@ def test_a_file_that_is_no_checkpoint_is_refused(path: Path, tmp_path: Path) -> 
 def test_export_writes_a_json_line_per_entry(path: Path) -> None:
     lines = [json.loads(line) for line in run(path, "export").output.splitlines()]
     assert [(line["seq"], line["kind"]) for line in lines] == [(1, "opened"), (2, "decided"), (3, "decided")]
+
+
+def test_a_ledger_on_a_server_is_read_by_the_same_commands(cluster: Cluster, tmp_path: Path) -> None:
+    store = Store(locate(cluster.url(schema := cluster.new_schema()), directory=tmp_path), cluster, schema)
+
+    def told(*arguments: str) -> str:
+        result = CliRunner().invoke(ledger, [arguments[0], "--ledger", store.place.url, *arguments[1:]])
+        assert result.exit_code == 0, result.output
+        return str(result.output)
+
+    async def write() -> None:
+        async with store.running() as kept:
+            await kept.release(RELEASED)
+            await kept.record(HOSTILE)
+
+    asyncio.run(write())
+    assert [json.loads(line)["turn_id"] for line in told("list", "--json").splitlines()] == [
+        HOSTILE.turn_id,
+        RELEASED.turn_id,
+    ]
+    assert "read_file" in told("show", RELEASED.turn_id)
+    key = str(tmp_path / "signing-key")
+    (tmp_path / "checkpoint").write_text(told("checkpoint", "--key", key))
+    public = told("public-key", "--key", key).strip()
+    assert "ok: 4 entries" in told(
+        "verify", "--checkpoint", str(tmp_path / "checkpoint"), "--public-key", public
+    )
+    assert len(told("export").splitlines()) == 4
 
 
 def test_the_environment_names_the_ledger(path: Path) -> None:

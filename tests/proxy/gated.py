@@ -14,7 +14,6 @@ from typing import Any
 from tests.transport.peer import Peer, serving
 from turngate.config import Config, load_config
 from turngate.ledger.entry import TurnEntry
-from turngate.ledger.location import sqlite_path
 from turngate.ledger.reader import LedgerReader
 from turngate.proxy.app import Gate
 from turngate.proxy.server import GateServer, gate_server, open_gate
@@ -202,7 +201,7 @@ class World:
     async def turns(self, count: int = 1) -> list[TurnEntry]:
         """The ledger's turns, once `count` of them have ended and none is under way."""
         while True:
-            with LedgerReader(self.ledger) as reader:
+            with LedgerReader(self.gate.config.ledger.place) as reader:
                 found = reader.list_turns(limit=1000)
             ended = [turn for turn in found if turn.outcome is not None and turn.delivery != "pending"]
             if len(ended) >= count and not self.gate.judging.live:
@@ -243,7 +242,7 @@ async def gated(folder: Path, script: Script, **settings: Any) -> AsyncIterator[
             folder, f"http://127.0.0.1:{origin.port}{settings.pop('base_path', '')}", **settings
         )
         async with running(config) as (gate, server, port):
-            yield World(port, gate, server, sqlite_path(config.ledger.url), origin.port)
+            yield World(port, gate, server, config.ledger.place.files, origin.port)
 
 
 @contextlib.asynccontextmanager

@@ -90,8 +90,12 @@ def configured_checkpoint_key() -> str | None:
     from turngate.config import load_config  # noqa: PLC0415 -- keeps --help immediate
 
     file = os.environ.get("TURNGATE_CONFIG")
-    key = load_config(Path(file) if file else None).ledger.checkpoint_key
-    return None if key is None else str(key)
+    ledger = load_config(Path(file) if file else None).ledger
+    if ledger.checkpoint_key is None and not ledger.place.is_server:
+        return None
+    from turngate.operator.checkpoints import signing_key  # noqa: PLC0415 -- likewise
+
+    return str(signing_key(ledger))
 
 
 LEDGER_COMMANDS = ("list", "show", "verify", "export", "checkpoint", "public-key")

@@ -11,8 +11,6 @@ import threading
 import time
 from typing import TYPE_CHECKING, Final, Protocol
 
-import psycopg
-
 from turngate.errors import LedgerError
 from turngate.ledger.postgres_connection import STATEMENTS, connect
 
@@ -76,7 +74,7 @@ class Watch:
                 continue
             try:
                 _Ear(session, self._gate, self._grace_s).listen(self._poll_s, self._stopping)
-            except psycopg.Error:
+            except Exception:  # noqa: BLE001 -- it outlives any failure, or latches of others would go unnoticed from then on
                 self._stopping.wait(RECONNECT_S)
             finally:
                 session.connection.close()
