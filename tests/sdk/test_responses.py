@@ -372,3 +372,25 @@ def test_a_response_that_is_polled_is_released_once(stage: Stage, client: str) -
         blocked(stage, second, Reason.DUPLICATE_DELIVERY, "duplicate_delivery")
 
     stage.run(main())
+
+
+@pytest.mark.parametrize("client", CLIENTS)
+def test_a_poll_that_meets_a_call_in_the_making_is_repeated_by_the_sdk_itself(
+    stage: Stage, client: str
+) -> None:
+    async def main() -> None:
+        named = {"id": f"early_{client}"}
+        half = function(arguments='{"p', status="in_progress")
+        replies = [
+            document(json.dumps(body | named).encode())
+            for body in (response("in_progress", half, **EXTRA), response("completed", *OUTPUT, **EXTRA))
+        ]
+
+        async def reply(peer: Peer) -> None:
+            await peer.send(b"".join(part for part in replies.pop(0) if isinstance(part, bytes)))
+
+        read = await ask(stage, "json", client, [reply], response_id=named["id"])
+
+        assert (read.error, read.calls, stage.provider.requests) == (None, SEEN, 2)
+
+    stage.run(main())

@@ -29,6 +29,9 @@ LINGER_S = 1.0
 
 _HOLDING = GateState.HOLDING
 
+STILL_MADE = ("queued", "in_progress")
+"""The statuses of a stored response that is not there yet. The ledger's search for an earlier delivery knows them, too."""
+
 
 class HttpTurn(TurnRelay):
     """One judged reply between its upstream and its client."""
@@ -185,4 +188,12 @@ class HttpTurn(TurnRelay):
             reply.cut()
 
     def _told(self) -> list[tuple[bytes, bytes]]:
-        return [(b"x-should-retry", b"false"), (b"x-turngate-turn", self.start.turn_id.encode())]
+        again = b"true" if self._may_be_asked_again else b"false"
+        return [(b"x-should-retry", again), (b"x-turngate-turn", self.start.turn_id.encode())]
+
+    @property
+    def _may_be_asked_again(self) -> bool:
+        """Whether a stored response was fetched while it was still being made: its calls are none yet, and nothing is decided."""
+        choices = self.session.turn.choices.values() if self.session is not None else ()
+        fetched = self.start.fetched and self.start.route.startswith("GET ")
+        return fetched and any(choice.reason in STILL_MADE for choice in choices)
