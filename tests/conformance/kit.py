@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import json
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass
 from functools import cache
+from pathlib import Path
+from typing import Any
 
 from turngate.conformance.provider import Provider, served
 from turngate.conformance.scenario import Scenario, load_scenarios
@@ -19,6 +22,30 @@ def scenarios() -> dict[str, Scenario]:
 
 def scenario(name: str) -> Scenario:
     return scenarios()[name]
+
+
+PRESETS = {"mistral": "mistral", "ag": "ag-ui", "vercel": "vercel-ui"}
+"""Whose gateway speaks the dialects of a family; `strict` everywhere else."""
+
+
+def preset_of(dialect: str) -> str:
+    return PRESETS.get(dialect.partition("_")[0], "strict")
+
+
+def pinned_of(dialect: str) -> dict[str, Any]:
+    """The schemas that a gateway has to pin for the fixtures of a dialect whose requests declare no tools."""
+    return dict(scenario(f"{dialect}/text-only").envelope.pinned)
+
+
+def pin(folder: Path, schemas: dict[str, Any]) -> dict[str, Any]:
+    """Write schemas into a folder; gives the section that a configuration needs for them."""
+    if not schemas:
+        return {}
+    place = folder / "schemas"
+    place.mkdir()
+    for name, schema in schemas.items():
+        (place / f"{name}.json").write_text(json.dumps(schema))
+    return {"schemas": {"dir": str(place)}}
 
 
 @dataclass

@@ -22,6 +22,7 @@ from pathlib import Path
 import httpx2
 import structlog
 
+from tests.conformance.kit import PRESETS, pin, pinned_of, preset_of
 from tests.conformance.page import write_page
 from tests.proxy.gated import configured, running
 from turngate import __version__
@@ -138,17 +139,22 @@ async def measure_litellm_proxy(
 
 async def measure_turngate(scenarios: Sequence[Scenario]) -> tuple[Subject, list[tuple[str, Row]]]:
     column, rows = "turngate", []
-    for preset in ("strict", "mistral"):
-        fit = reachable_through(scenarios, preset)
-        fit = [each for each in fit if preset == "strict" or each.dialect.startswith("mistral")]
+    for preset in ("strict", *PRESETS.values()):
+        pinned = pinned_of("vercel_ui") if preset == "vercel-ui" else {}
+        fit = reachable_through(scenarios, preset, pinned)
+        fit = [each for each in fit if preset_of(each.dialect) == preset]
         provider = Provider(scenarios)
         with tempfile.TemporaryDirectory() as folder:
             async with served(provider) as origin:
-                settings = {"preset": preset, "terminal_grace_s": 2.0}
-                async with running(configured(Path(folder), origin, provider=settings)) as (_, _, port):
+                settings, sections = {"preset": preset, "terminal_grace_s": 2.0}, pin(Path(folder), pinned)
+                config = configured(Path(folder), origin, provider=settings, sections=sections)
+                async with running(config) as (_, _, port):
                     gateway = f"http://127.0.0.1:{port}/provider"
                     rows += await judge_through(gateway, provider, fit, settle_s=SETTLE_S)
-    settings_told = "defaults; preset `strict`, for Mistral's dialects `mistral`"
+    settings_told = (
+        "defaults; preset `strict`, for Mistral's dialects `mistral`, for those of front ends `ag-ui` and `vercel-ui`, the latter with "
+        "its tools' schemas pinned"
+    )
     return Subject(column, f"turngate {__version__}", settings_told, [column]), [
         (column, row) for row in rows
     ]

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.conformance.kit import passing_on, playing, scenario, scenarios
+from tests.conformance.kit import passing_on, pin, pinned_of, playing, preset_of, scenario, scenarios
 from tests.proxy.gated import Run, configured, running
 from turngate.conformance.gateway import UnreachableError, judge_through, reachable_through, request_of
 from turngate.conformance.lapse import LapseCode
@@ -21,18 +21,17 @@ SETTLE_S = 0.05
 """Nothing is lost by a short wait: bytes that were held too briefly arrive without their proof in other scenarios."""
 PATIENCE_S = 20.0
 """Nobody waits this long: text that flows and a call that leaks end the wait at once."""
-PRESETS = {
-    name: {"mistral": "mistral", "ag": "ag-ui"}.get(name.partition("_")[0], "strict")
-    for name in dict.fromkeys(each.dialect for each in scenarios().values())
-}
+PRESETS = {name: preset_of(name) for name in dict.fromkeys(each.dialect for each in scenarios().values())}
 HEADS = ("openai_chat", "openai_responses", "anthropic_messages", "mistral_chat")
 
 
 async def through_turngate(
     folder: Path, preset: str, some: Sequence[Scenario], split: Split | None = None
 ) -> list[Row]:
+    pinned = pin(folder, dict(some[0].envelope.pinned))
     async with playing() as stage:
-        config = configured(folder, stage.origin, provider={"preset": preset, "terminal_grace_s": 2.0})
+        settings = {"preset": preset, "terminal_grace_s": 2.0}
+        config = configured(folder, stage.origin, provider=settings, sections=pinned)
         async with running(config) as (_, _, port):
             return await judge_through(
                 f"http://127.0.0.1:{port}/provider",
@@ -54,9 +53,8 @@ def told(rows: Sequence[Row]) -> list[tuple[str, list[str]]]:
 def test_turngate_has_no_lapse(run: Run, tmp_path: Path, dialect: str, split: str) -> None:
     async def main() -> None:
         preset = PRESETS[dialect]
-        fit = [
-            each for each in reachable_through(list(scenarios().values()), preset) if each.dialect == dialect
-        ]
+        reachable = reachable_through(list(scenarios().values()), preset, pinned_of(dialect))
+        fit = [each for each in reachable if each.dialect == dialect]
         assert fit
         assert told(await through_turngate(tmp_path, preset, fit, read_split(split))) == []
 
@@ -113,6 +111,22 @@ def test_the_request_is_the_fixtures_own_with_the_words_of_the_take() -> None:
     assert asked.count(b'"name"') == own.count(b'"name"')
 
 
+def test_the_words_of_a_take_leave_the_tools_in_an_envelope() -> None:
+    take = Take(scenario("gemini_code_assist/fragmented-json"))
+
+    asked, own = request_of(take), take.scenario.envelope.request
+    assert own is not None
+    assert take.words.encode() in asked
+    assert b'"project":"p"' in asked
+    assert asked.count(b'"name"') == own.count(b'"name"') > 0
+
+
+def test_a_request_that_goes_on_after_another_turn_is_none_to_begin_with() -> None:
+    names = scenarios()
+    assert "openai_assistants/renamed-tool.undeclared" in names
+    assert "openai_assistants/renamed-tool.second-action" not in names
+
+
 def test_what_a_preset_does_not_mean_is_not_played() -> None:
     everything = list(scenarios().values())
 
@@ -121,3 +135,6 @@ def test_what_a_preset_does_not_mean_is_not_played() -> None:
     assert "mistral_chat" not in strict
     assert "mistral_chat" in {each.dialect for each in reachable_through(everything, "mistral")}
     assert not any(each.disputable for each in reachable_through(everything, "strict"))
+    assert "vercel_ui" not in {each.dialect for each in reachable_through(everything, "vercel-ui")}
+    pinned = reachable_through(everything, "vercel-ui", pinned_of("vercel_ui"))
+    assert {each.dialect for each in pinned} == {"vercel_ui"}

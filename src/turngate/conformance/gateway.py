@@ -31,17 +31,20 @@ class UnreachableError(TurngateError):
     """The gateway does not lead to the kit's provider; the message says what came instead."""
 
 
-def reachable_through(scenarios: Sequence[Scenario], preset: str) -> list[Scenario]:
-    """Those that a gateway can be judged by, if it serves an upstream of this preset.
+def reachable_through(
+    scenarios: Sequence[Scenario], preset: str, pinned: Mapping[str, object] | None = None
+) -> list[Scenario]:
+    """Those that a gateway can be judged by, if it serves an upstream of this preset and has these schemas pinned.
 
-    What rests on an operator's own settings is left out, and of two dialects on one path the one that the preset does not mean.
+    What rests on an operator's other settings is left out, and of two dialects on one path the one that the preset does not mean.
     """
     known = preset_named(preset)
     family = known.family if known is not None else None
     return [
         scenario
         for scenario in scenarios
-        if not scenario.disputable
+        if not scenario.tuned
+        and scenario.envelope.pinned == (pinned or {})
         and scenario.preset in ("strict", preset)
         and _claimant(scenario, family) == scenario.dialect
     ]
@@ -128,7 +131,17 @@ def _hear(listener: Listener, take: Take, data: bytes, *, refused: bool) -> None
 def request_of(take: Take, model: str | None = None) -> bytes:
     """The fixture's own request, with a prompt that names the take, and with a model that the gateway knows."""
     asked = msgspec.json.decode(take.scenario.envelope.request or b"{}", type=dict[str, object])
-    asked |= take.scenario.surface.asking(take.words)
+    asked = _laid_over(asked, take.scenario.surface.asking(take.words))
     if model is not None:
         asked["model"] = model
     return msgspec.json.encode(asked)
+
+
+def _laid_over(asked: Mapping[str, object], fields: Mapping[str, object]) -> dict[str, object]:
+    """The request with these fields, of which an object leaves what else stands in its place."""
+    merged = dict(asked)
+    for key, value in fields.items():
+        known = merged.get(key)
+        both = isinstance(known, dict) and isinstance(value, dict)
+        merged[key] = _laid_over(known, value) if both else value
+    return merged

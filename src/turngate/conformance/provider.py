@@ -15,7 +15,7 @@ import msgspec
 
 from turngate.conformance.scenario import Part, Scenario
 from turngate.conformance.split import Split, read_split
-from turngate.conformance.surface import SURFACES, Surface
+from turngate.conformance.surface import SURFACES
 from turngate.conformance.take import Take
 from turngate.demo.serving import JSON, Exchange, Receive, Scope, Send, read_body, send_json, serving
 from turngate.dialects import dialect_for
@@ -98,7 +98,7 @@ class Provider:
         if found is not None:
             name = found[1].partition(b"/")[0].replace(b"\\", b"").decode()
         surface = SURFACES.get(name)
-        if surface is None or not _goes_on(surface, body):
+        if surface is None or not surface.goes_on(body):
             return None
         return self.scenarios.get(f"{name}/{_AFTERWARDS}")
 
@@ -170,11 +170,6 @@ async def _end(scenario: Scenario, exchange: Exchange) -> None:
         await exchange.break_off()
     else:
         await exchange.end()
-
-
-def _goes_on(surface: Surface, body: bytes) -> bool:
-    compact = re.sub(rb"\s", b"", body)
-    return any(mark in compact for mark in surface.continuing)
 
 
 @contextlib.asynccontextmanager

@@ -108,9 +108,13 @@ class Scenario:
     @property
     def disputable(self) -> bool:
         """Whether the verdict rests on settings of the operator's own, beyond a preset."""
+        return self.tuned or bool(self.envelope.pinned)
+
+    @property
+    def tuned(self) -> bool:
+        """Whether it rests on settings of the upstream's, beyond a preset."""
         upstream = self.envelope.upstream
-        settings = upstream is not None and upstream != Upstream(upstream.preset)
-        return settings or bool(self.envelope.pinned)
+        return upstream is not None and upstream != Upstream(upstream.preset)
 
     def acts(self) -> tuple[Act, ...]:
         """The reply in acts, in order; the last one is the proof."""
@@ -199,7 +203,8 @@ def load_scenarios(folder: Path | None = None, dialects: Iterable[str] = ()) -> 
 def read_scenario(file: Path) -> Scenario | None:
     """The scenario of one fixture; None if no provider could play it.
 
-    A client that leaves is no provider's doing, and a document without a request cannot be asked for.
+    A client that leaves is no provider's doing, and a document without a request cannot be asked for; nor can one whose request goes on after
+    another turn.
     """
     document = read_document(file)
     profile = document.get("profile") if isinstance(document, dict) else None
@@ -212,6 +217,7 @@ def read_scenario(file: Path) -> Scenario | None:
         and envelope.expect is not None
         and envelope.end is not End.CANCELLED
         and envelope.method == "POST"
+        and not SURFACES[dialect.name].goes_on(envelope.request)
         and envelope.path
         and sum(map(len, envelope.pieces)) <= LONGEST_REPLY
     )

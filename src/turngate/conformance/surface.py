@@ -5,11 +5,14 @@ Everything else about a dialect is read by its own decoder.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import msgspec
+
+_WHITE = re.compile(rb"\s")
 
 EACH = "*"
 """Every entry of a list."""
@@ -37,6 +40,11 @@ class Surface:
         except (msgspec.DecodeError, UnicodeDecodeError):
             return ""
         return "".join(text for path in self.texts for text in _at(value, path))
+
+    def goes_on(self, body: bytes) -> bool:
+        """Whether a request goes on after a turn."""
+        compact = _WHITE.sub(b"", body)
+        return any(mark in compact for mark in self.continuing)
 
 
 def _messages(words: str) -> Fields:
@@ -98,6 +106,16 @@ SURFACES: Mapping[str, Surface] = {
         (("content", EACH, "text"),),
         (b'"type":"tool_result"',),
     ),
+    "gemini_code_assist": Surface(
+        lambda words: {"request": {"contents": [{"role": "user", "parts": [{"text": words}]}]}},
+        (("response", "candidates", EACH, "content", "parts", EACH, "text"),),
+        (b'"functionResponse"',),
+    ),
+    "vercel_ui": Surface(
+        lambda words: {"messages": [{"id": "m", "role": "user", "parts": [{"type": "text", "text": words}]}]},
+        (("type=text-delta", "delta"),),
+        (b'"state":"output-available"',),
+    ),
     "ag_ui": Surface(
         lambda words: {"messages": [{"id": "m", "role": "user", "content": words}]},
         (("type=TEXT_MESSAGE_CONTENT", "delta"),),
@@ -116,7 +134,7 @@ SURFACES: Mapping[str, Surface] = {
         (b'"role":"tool"',),
     ),
 }
-"""By the dialect's name. The kit plays the fixtures of these dialects; those of `vercel_ui` rest on schemas that an operator pinned."""
+"""By the dialect's name. The kit plays the fixtures of these dialects."""
 
 
 def _at(value: Any, path: Sequence[str]) -> Iterator[str]:
