@@ -37,6 +37,7 @@ from tests.proxy.socketed import (
 )
 from turngate.core.gate import GateState
 from turngate.core.policy import TurnPolicy
+from turngate.core.verdict import Outcome
 from turngate.dialects.openai_responses import OpenAIResponses
 from turngate.ledger.entry import TurnEntry
 from turngate.offline.envelope import read_envelope
@@ -103,28 +104,28 @@ def test_turns_of_one_connection_are_judged_each_for_itself(run: Run, tmp_path: 
     run(main())
 
 
-@pytest.mark.parametrize("cut", range(len(turn()) + 1))
 def test_a_connection_that_is_cut_releases_a_call_only_behind_its_last_event(
-    run: Run, tmp_path: Path, cut: int
+    run: Run, tmp_path: Path
 ) -> None:
     async def main() -> None:
         async def script(connection: ServerConnection) -> None:
-            await connection.recv()
-            for each in turn()[:cut]:
+            for each in turn()[: json.loads(await connection.recv())["cut"]]:
                 await connection.send(each)
             connection.transport.abort()
 
-        async with socketed(tmp_path, script) as world, connected(world) as client:
-            await ask(client)
-            got = await read_to_end(client)
-            assert client.close_code == CloseCode.ABNORMAL_CLOSURE  # cut, as the upstream was
-            turns = await world.turns(1) if cut else []
-        if cut == len(turn()):
-            assert got == turn()
-        else:
-            assert got[:BEFORE_CALL] == turn()[: min(cut, BEFORE_CALL)]
-            assert kinds(got[BEFORE_CALL:]) == (["error"] if cut > BEFORE_CALL else [])
-            assert all(each.outcome != "released" for each in turns)
+        async with socketed(tmp_path, script) as world:
+            for cut in range(len(turn()) + 1):
+                async with connected(world) as client:
+                    await ask(client, cut=cut)
+                    got = await read_to_end(client)
+                assert client.close_code == CloseCode.ABNORMAL_CLOSURE  # cut, as the upstream was
+                if cut == len(turn()):
+                    assert got == turn()
+                else:
+                    assert got[:BEFORE_CALL] == turn()[: min(cut, BEFORE_CALL)]
+                    assert kinds(got[BEFORE_CALL:]) == (["error"] if cut > BEFORE_CALL else [])
+            turns = await world.turns(len(turn()))
+        assert [each.outcome for each in turns].count(Outcome.RELEASED) == 1
 
     run(main())
 

@@ -17,6 +17,7 @@ from tests.proxy.socketed import (
     ARGUMENT,
     BEFORE_CALL,
     OUTPUT,
+    PATH,
     PROMPT,
     Provider,
     ask,
@@ -499,6 +500,63 @@ def test_a_fault_of_ours_lets_nothing_out(
         assert secret not in logged
 
 
+def test_a_client_that_closes_and_reads_no_further_is_not_waited_for(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(web_socket, "ABORT_S", 0.1)
+
+    async def main() -> None:
+        many = [*turn()[:BEFORE_CALL], *[json.dumps({"type": "response.mood", "m": "x" * 50_000})] * 400]
+        async with socketed(tmp_path, Provider(many)) as world, world.connect() as client:
+            client.writer.write(handshake())
+            await client.head()
+            client.writer.write(masked(0x81, json.dumps(create()).encode()))
+            await asyncio.sleep(0.3)  # it writes until it cannot
+            client.writer.write(masked(0x88, (1000).to_bytes(2)))
+            await settled(world)
+            (turn_,) = await world.turns()
+        assert turn_.reason == "cancelled_by_client"
+
+    run(main())
+
+
+def test_a_turn_that_is_asked_for_in_the_last_moment_is_not_left_behind(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def main() -> None:
+        closes, go_on = asyncio.Event(), asyncio.Event()
+
+        async def script(connection: ServerConnection) -> None:
+            await connection.recv()
+            for each in turn(lane="a"):
+                await connection.send(each)
+            await closes.wait()
+
+        async with socketed(tmp_path, script) as world, connected(world) as client:
+            release, admit = world.gate.judging.ledger.release, world.gate.desk.admit
+
+            async def release_late(entry: Any) -> Any:
+                await go_on.wait()
+                return await release(entry)
+
+            async def admit_late(_desk: Any, *asked: Any) -> Any:
+                closes.set()
+                await until_so(lambda: len(world.gate.judging.live) == 1)
+                await asyncio.sleep(0.1)  # until the upstream's end is known
+                asyncio.get_running_loop().call_later(0.1, go_on.set)
+                return await admit(*asked)
+
+            monkeypatch.setattr(world.gate.judging.ledger, "release", release_late)
+            await ask(client, stream_id="a")
+            await until(world, GateState.HOLDING)
+            monkeypatch.setattr(type(world.gate.desk), "admit", admit_late)
+            await ask(client, stream_id="b")
+            assert await read_to_end(client) == turn(lane="a")
+            await settled(world)
+
+    run(main())
+
+
 def test_nothing_is_left_of_a_connection(run: Run, tmp_path: Path) -> None:
     async def main() -> None:
         async with socketed(tmp_path, Provider(turn(), turn(number=2)[:-1])) as world:
@@ -513,6 +571,19 @@ def test_nothing_is_left_of_a_connection(run: Run, tmp_path: Path) -> None:
             await settled(world)
 
     run(main())
+
+
+def handshake() -> bytes:
+    """As a client without a library asks for it."""
+    fields = "Connection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n"
+    return f"GET {PATH} HTTP/1.1\r\nHost: gate\r\n{fields}\r\n".encode()
+
+
+def masked(first: int, payload: bytes) -> bytes:
+    """A client's frame, under a mask of zeros."""
+    size = len(payload)
+    length = bytes((0x80 | size,)) if size < 126 else bytes((0xFE,)) + size.to_bytes(2)
+    return bytes((first,)) + length + bytes(4) + payload
 
 
 async def settled(world: World) -> None:

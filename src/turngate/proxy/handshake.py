@@ -18,7 +18,6 @@ from turngate.config import Config, UpstreamConfig
 from turngate.dialects import dialect_for
 from turngate.dialects.base import Dialect
 from turngate.ledger.entry import TurnStart
-from turngate.ledger.turn_id import new_turn_id
 from turngate.proxy.front_socket import connection_of
 from turngate.proxy.headers import Headers, request_headers
 from turngate.proxy.lane import SPEECH, LaneTurn
@@ -27,7 +26,17 @@ from turngate.proxy.reply import Reply
 from turngate.proxy.route import Route, find_route
 from turngate.proxy.shared import Shared
 from turngate.proxy.stop import Stop, facts_of
-from turngate.proxy.web_socket import HANDSHAKE, Opened, Receive, Scope, Send, SocketRelay, crossing, start_of
+from turngate.proxy.web_socket import (
+    CONNECTION,
+    HANDSHAKE,
+    Opened,
+    Receive,
+    Scope,
+    Send,
+    SocketRelay,
+    crossing,
+    start_of,
+)
 from turngate.transport.errors import UpstreamError
 from turngate.transport.head import RequestHead
 from turngate.transport.web_socket import SocketDialer, UpstreamSocket
@@ -146,5 +155,6 @@ class SocketServer:
             return None
         if isinstance(opened, UpstreamSocket):
             return Opened(opened, route, caller)
-        await reply.whole(opened.status, crossing(opened.headers, new_turn_id()), opened.body)
+        headers = [each for each in crossing(opened.headers, "") if each[0] != CONNECTION]
+        await reply.whole(opened.status, headers, opened.body)
         return None

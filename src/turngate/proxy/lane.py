@@ -34,8 +34,8 @@ if TYPE_CHECKING:
 
 SPEECH = ResponsesSocket()
 
-Post = Callable[[bytes, bool], Awaitable[None]]
-"""Sends one message to the client: its payload, and whether it is text."""
+Post = Callable[[bytes, bool], Awaitable[bool]]
+"""Sends one message to the client: its payload, and whether it is text. False if nobody is there."""
 
 
 class LaneReply(Reply):
@@ -52,7 +52,8 @@ class LaneReply(Reply):
 
     async def _send_messages(self, event: MutableMapping[str, Any]) -> None:
         for payload, text in payloads(event["body"]):
-            await self._post(payload, text)
+            if not await self._post(payload, text):
+                self.dropped = True
 
     def drop(self) -> None:
         """Drop the connection under a client that does not read; not for a turn of which nobody has heard."""
@@ -159,8 +160,8 @@ class LaneTurn(TurnRelay):
 class LaneConnection(Protocol):
     """The connection of a lane, as far as a lane needs it."""
 
-    async def post(self, payload: bytes, text: bool) -> None:
-        """Send one message to the client."""
+    async def post(self, payload: bytes, text: bool) -> bool:
+        """Send one message to the client; False if nobody is there."""
         ...
 
     def begin(self, lane: Lane, tools: Toolset) -> LaneTurn:

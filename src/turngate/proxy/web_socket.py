@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import hashlib
 import time
 import traceback
 from collections import OrderedDict
-from collections.abc import Awaitable, Callable, Mapping, MutableMapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping, MutableMapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final, Protocol
@@ -29,7 +30,7 @@ from turngate.core.verdict import BlockNotice, Reason, Verdict
 from turngate.dialects.openai_responses_socket import REFUSED, Wish
 from turngate.ledger.entry import TurnStart
 from turngate.ledger.latch import TurnFacts
-from turngate.ledger.turn_id import new_turn_id
+from turngate.ledger.turn_id import PREFIX, new_turn_id
 from turngate.proxy.claim import owner_digest
 from turngate.proxy.front_socket import SocketConnection, connection_of
 from turngate.proxy.headers import Headers, response_headers, signed_fields
@@ -141,7 +142,7 @@ class SocketRelay:
         self._upstream = opened.upstream
         self._route = opened.route
         self._caller = opened.caller
-        self._id = new_turn_id()
+        self._id = f"tgc_{new_turn_id().removeprefix(PREFIX)}"
         self._front: SocketConnection = connection_of(scope)
         self._loop = asyncio.get_running_loop()
         self._heard_at = self._loop.time()
@@ -187,33 +188,30 @@ class SocketRelay:
             await self._finish(client)
         except asyncio.CancelledError:
             # The server's last resort at the end of a shutdown.
-            await self._abort(Reason.SHUTDOWN)
+            await self._abort(pumps, Reason.SHUTDOWN)
             end = End(None)
         except Exception as error:  # noqa: BLE001 -- uvicorn would log it with whatever text it carries
             frames = traceback.extract_tb(error.__traceback__)
             where = [f"{Path(frame.filename).name}:{frame.lineno}" for frame in frames[-8:]]
             _log.error("failed", error=type(error).__name__, where=where)
-            await self._abort(Reason.GATE_FAILURE)
+            await self._abort(pumps, Reason.GATE_FAILURE)
             end = End(INTERNAL_ERROR, "turngate failed")
         finally:
-            self._over = True
-            for task in (*pumps, *self._lane_tasks):
-                task.cancel()
-            await asyncio.gather(*pumps, *self._lane_tasks, return_exceptions=True)
+            await self._rest(pumps)
             await self._close(end)
         _log.info("socket closed", connection=self._id, code=end.code)
 
     # What a lane needs.
 
-    async def post(self, payload: bytes, text: bool) -> None:
-        """Send one message to the client; waits while it reads too slowly."""
-        if self._gone:
-            return
-        event = {"text": payload.decode()} if text else {"bytes": payload}
-        try:
-            await self._send({"type": "websocket.send", **event})
-        except OSError:
-            self._gone = True
+    async def post(self, payload: bytes, text: bool) -> bool:
+        """Send one message to the client; waits while it reads too slowly. False once nobody is there."""
+        if not self._gone:
+            event = {"text": payload.decode()} if text else {"bytes": payload}
+            try:
+                await self._send({"type": "websocket.send", **event})
+            except OSError:
+                self._gone = True
+        return not self._gone
 
     def begin(self, lane: Lane, tools: Toolset) -> LaneTurn:
         """A turn for a response that the upstream begins by itself: the one that follows a steered one."""
@@ -290,6 +288,8 @@ class SocketRelay:
             event = await receive()
             if event["type"] == "websocket.disconnect":
                 self._gone = True
+                # It may have said so and still not read what is being written to it.
+                self._loop.call_later(ABORT_S, self._front.abort)
                 return End(event.get("code", 1005), event.get("reason") or "", by_client=True)
             if self._over:
                 continue
@@ -358,7 +358,9 @@ class SocketRelay:
 
     def _conversation_in(self, lane: Lane) -> bytes | None:
         """The conversation that the client has named, in this lane: lanes run side by side."""
-        return None if self._conversation is None else self._conversation + (lane.name or "").encode()
+        if self._conversation is None or lane.name is None:
+            return self._conversation
+        return hashlib.sha256(self._conversation + lane.name.encode()).digest()
 
     def _stop_of(self, facts: TurnFacts) -> Stop | None:
         latches = self._server.judging.ledger.latches
@@ -430,11 +432,22 @@ class SocketRelay:
         for task in self._lane_tasks:
             task.result()
 
-    async def _abort(self, reason: Reason) -> None:
+    async def _rest(self, pumps: Iterable[asyncio.Task[End]]) -> None:
+        """Do nothing any more, and leave no turn behind: one may have been asked for in the last moment."""
+        self._over = True
+        tasks = [*pumps, *self._lane_tasks]
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
         for turn in self._turns():
-            await turn.abort(reason)
             turn.reply.cut()
             self.settle(turn)
+
+    async def _abort(self, pumps: Iterable[asyncio.Task[End]], reason: Reason) -> None:
+        turns = self._turns()
+        await self._rest(pumps)
+        for turn in turns:
+            await turn.abort(reason)
 
     async def _close(self, end: End) -> None:
         code = UNSPOKEN.get(end.code, end.code) if end.code is not None else None
