@@ -92,7 +92,7 @@ def database(store: Store) -> Iterator[Database]:
     found.close()
 
 
-@settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(latch=latches(), entry=turns())
 def test_the_board_and_the_release_transaction_agree(
     database: Database, latch: Latch, entry: TurnEntry

@@ -12,7 +12,7 @@ import pytest
 from turngate.errors import ConfigError, LedgerError
 from turngate.ledger import postgres_connection
 from turngate.ledger.location import locate
-from turngate.ledger.postgres_connection import Session, connect
+from turngate.ledger.postgres_connection import STATEMENTS, Session, connect
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -82,10 +82,10 @@ def test_a_url_that_libpq_does_not_take_is_not_quoted() -> None:
     assert "is not what libpq takes" in refused(f"postgresql://app:{SECRET}@host/ledger?unknown=1")
 
 
-def test_a_database_of_another_encoding_is_refused(cluster: Cluster) -> None:
-    cluster.sql("CREATE DATABASE latin ENCODING 'LATIN1' TEMPLATE template0")
-    assert "--encoding=UTF8" in refused(cluster.url(database="latin"))
-    cluster.sql("DROP DATABASE latin")
+def test_a_database_of_another_encoding_is_refused(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = STATEMENTS["check_session"].replace("current_setting('server_encoding')", "'LATIN1'")
+    monkeypatch.setitem(STATEMENTS, "check_session", asked)
+    assert "has encoding LATIN1; create the database with --encoding=UTF8" in refused(cluster.url())
 
 
 def test_a_server_that_does_not_wait_for_its_disk_is_refused(cluster: Cluster) -> None:

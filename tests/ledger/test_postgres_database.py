@@ -316,7 +316,12 @@ def test_a_gate_that_falls_silent_in_a_transaction_does_not_keep_the_chain(
 
 @pytest.mark.parametrize(
     ("sqlstate", "kind"),
-    [("53100", LedgerUnavailableError), ("53200", LedgerUnavailableError), ("23514", UnsoundEntryError)],
+    [
+        ("53100", LedgerUnavailableError),
+        ("53200", LedgerUnavailableError),
+        ("23514", UnsoundEntryError),
+        ("54000", UnsoundEntryError),
+    ],
 )
 def test_a_full_disk_and_the_like_are_told_from_an_entry_that_is_wrong(
     gates: Gates, sqlstate: str, kind: type[LedgerError]

@@ -12,11 +12,12 @@ from tests.ledger.turns import latched, released
 from turngate.core.slot import SlotState
 from turngate.errors import LedgerError
 from turngate.ledger.audit import Latched
+from turngate.ledger.claim import Claim
 from turngate.ledger.database import Write
 from turngate.ledger.entry import CallEntry, Delivery, canonical
 from turngate.ledger.latch import LatchKind
 from turngate.ledger.location import locate
-from turngate.ledger.reader import CallFilter, LedgerReader
+from turngate.ledger.reader import CallFilter, LedgerReader, TurnFilter
 from turngate.ledger.store import Refusal
 
 if TYPE_CHECKING:
@@ -80,6 +81,7 @@ def test_a_name_that_no_text_of_the_server_can_hold_is_recorded_stopped_and_veri
         assert reader.verify().problem is None
         assert reader.get_turn(entry.turn_id) == replace(entry, delivery=Delivery.UNKNOWN)
         assert len(reader.list_calls(CallFilter(tool=name))) == (0 if "\\u0000" in name else 1)
+    write(server_store, released(turn_id="tg_0"))  # which asks whether a later turn fetched the same response
     database = server_store.database()
     latch = latched(LatchKind.DISABLE_TOOL, tool=name)
     database.begin()
@@ -88,6 +90,30 @@ def test_a_name_that_no_text_of_the_server_can_hold_is_recorded_stopped_and_veri
     assert isinstance(database.apply(Write("released", again.turn_id, canonical(again))), Refusal)
     database.rollback()
     database.close()
+
+
+def test_a_name_that_no_index_of_the_server_can_hold_is_recorded_and_found(server_store: Store) -> None:
+    name = random.Random(7).randbytes(40_000).hex()
+    call = CallEntry(choice=0, slot=name, call_id=name, tool=name, state=SlotState.RELEASED)
+    entry = released(calls=(call,), response_id=name, tenant=name, model=name, upstream=name)
+    database = server_store.database()
+    database.begin()
+    for write_ in (
+        Write("released", entry.turn_id, canonical(entry)),
+        Write(
+            "claimed",
+            entry.turn_id,
+            canonical(Claim(turn_id=entry.turn_id, choice=0, slot=name, key=name, at=1.0)),
+        ),
+    ):
+        assert isinstance(database.apply(write_), int)
+    database.commit()
+    database.close()
+    with server_store.reader() as reader:
+        assert reader.verify().problem is None
+        for matching in (TurnFilter(tenant=name), TurnFilter(response_id=name), TurnFilter(tool=name)):
+            assert [turn.turn_id for turn in reader.list_turns(matching)] == [entry.turn_id]
+        assert reader.list_turns(TurnFilter(tenant=name[:1000])) == []
 
 
 def test_views_that_no_sqlite_could_hold_are_a_problem_and_no_crash(server_store: Store) -> None:

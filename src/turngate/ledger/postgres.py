@@ -47,7 +47,7 @@ class PostgresLedger(QueuedLedger):
             grace_s=grace_s,
         )
         self._written = 0
-        """The entry of our own last change; what was read before it is old."""
+        """The entry of the last change that we know of, our own included."""
         self._heeding: set[asyncio.Future[object]] = set()
         """What latches of other gates mean here, under way."""
         self._known: set[str] = set()
@@ -106,7 +106,9 @@ class PostgresLedger(QueuedLedger):
     def _show(
         self, generation: int, latches: list[bytes], shown: concurrent.futures.Future[bool] | None
     ) -> None:
-        if generation < self._written:  # read before our own last change; it will be read again
+        if (
+            generation < self._written
+        ):  # older than what we know; a server that has lost latches is not believed
             if shown is not None:
                 shown.set_result(False)
             return
@@ -116,6 +118,7 @@ class PostgresLedger(QueuedLedger):
             if latch.id not in on_board:
                 self.latches.put_up(latch)
                 self._hear(latch)
+        self._written = generation
         for latch_id in self._known - standing.keys():
             self.latches.take_down(latch_id)
         self._known = set(standing)

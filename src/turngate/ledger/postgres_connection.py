@@ -41,6 +41,8 @@ _REMEDIES: Final = (
     ("read-only", "name a server that takes writes; a standby does not"),
 )
 """What libpq's message has in it, and what to do; the first that fits. Libpq gives no code for a connection that failed."""
+_UNSOUND: Final = frozenset({"22", "23", "54"})
+"""Classes of SQLSTATE that are the entry's own fault: its data, a constraint, a limit of the server's that it exceeds."""
 _REACH: Final = "is the server running, and are host and port right?"
 
 
@@ -154,7 +156,7 @@ def as_ledger_error(error: Exception, name: str) -> LedgerError:
             f"{name}: {_said(error)}; make the role the owner of the database, or grant it CREATE and USAGE on the schema "
             "and all rights on its tables"
         )
-    if isinstance(error, psycopg.IntegrityError | psycopg.DataError):
+    if isinstance(error, psycopg.Error) and (error.sqlstate or "")[:2] in _UNSOUND:
         return UnsoundEntryError(f"{name}: {_said(error)}")
     return LedgerUnavailableError(f"{name}: {_said(error)}")
 

@@ -11,8 +11,10 @@ import threading
 import time
 from typing import TYPE_CHECKING, Final, Protocol
 
+import psycopg
+
 from turngate.errors import LedgerError
-from turngate.ledger.postgres_connection import STATEMENTS, connect
+from turngate.ledger.postgres_connection import STATEMENTS, as_ledger_error, connect
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -128,12 +130,16 @@ class _Ear:
 
 
 def unheard(place: LedgerPlace, writer: int, generation: int, limit_s: float) -> tuple[str, ...]:
-    """Wait until the boards of all other gates show the change; the hosts of those that do not within the limit."""
+    """Wait until the boards of all other gates show the change; those that do not within the limit."""
     deadline = time.monotonic() + limit_s
     session = connect(place, timeout_s=limit_s, application="turngate acknowledgement")
-    with session.connection as connection:
-        while True:
-            rows = connection.ask("list_unheard", {"generation": generation, "writer": writer})
-            if not rows or time.monotonic() > deadline:
+    try:
+        while rows := session.connection.ask("list_unheard", {"generation": generation, "writer": writer}):
+            if time.monotonic() > deadline:
                 return tuple(f"{host} (gate {number})" for host, number in rows)
             time.sleep(0.01)
+    except psycopg.Error as error:
+        raise as_ledger_error(error, place.name) from error
+    finally:
+        session.connection.close()
+    return ()

@@ -4,7 +4,8 @@
 -- views and wherever they are compared. `json` and not `jsonb`: it keeps the text of what is taken out of it.
 
 -- name: schema
--- Version 2. Text that is sorted has the order of its bytes, whatever the server's language is.
+-- Version 2. Text that is sorted has the order of its bytes, whatever the server's language is. A provider's words may be longer
+-- than a B-tree takes (2,704 bytes), so there they stand as hashes or by their beginning.
 CREATE TABLE ledger_schema (version integer NOT NULL);
 CREATE TABLE entries (
     seq bigint PRIMARY KEY,
@@ -58,9 +59,9 @@ CREATE TABLE turns (
     delivery text NOT NULL,
     requested_model text
 );
-CREATE INDEX turns_by_tenant ON turns (tenant, turn_id);
+CREATE INDEX turns_by_tenant ON turns (left(tenant, 100), turn_id);
 CREATE INDEX turns_by_outcome ON turns (outcome, turn_id);
-CREATE INDEX turns_by_response ON turns (response_id) WHERE response_id IS NOT NULL;
+CREATE INDEX turns_by_response ON turns USING hash (response_id) WHERE response_id IS NOT NULL;
 CREATE INDEX turns_unfinished ON turns (turn_id) WHERE outcome IS NULL;
 CREATE INDEX turns_unconfirmed ON turns (turn_id) WHERE delivery = 'pending';
 CREATE TABLE calls (
@@ -80,10 +81,10 @@ CREATE TABLE calls (
     first_event_at double precision,
     last_event_at double precision,
     terminal_event text,
-    state text NOT NULL,
-    PRIMARY KEY (turn_id, choice, slot)
+    state text NOT NULL
 );
-CREATE INDEX calls_by_tool ON calls (tool, turn_id);
+CREATE UNIQUE INDEX calls_by_key ON calls (turn_id, choice, md5(slot));
+CREATE INDEX calls_by_tool ON calls USING hash (tool);
 CREATE TABLE latches (
     id text COLLATE "C" PRIMARY KEY,
     kind text NOT NULL CHECK (kind IN ('quarantine_turn', 'quarantine_response', 'disable_tool', 'stop_tenant',
@@ -136,9 +137,9 @@ CREATE TABLE claims (
     slot text COLLATE "C" NOT NULL,
     key text NOT NULL,
     seq bigint NOT NULL,
-    at double precision NOT NULL,
-    PRIMARY KEY (turn_id, choice, slot)
+    at double precision NOT NULL
 );
+CREATE UNIQUE INDEX claims_by_key ON claims (turn_id, choice, md5(slot));
 INSERT INTO ledger_schema VALUES (2);
 
 -- name: find_tables
@@ -369,7 +370,8 @@ WHERE turns.response_id = t.response_id
             AND (turns.reason IN ('restart', 'shutdown', 'gate_failure') OR EXISTS
                 (SELECT 1 FROM calls WHERE calls.turn_id = turns.turn_id AND calls.runs_on = 'agent'))
         ELSE turns.outcome = 'released' AND turns.turn_id > t.turn_id
-            AND (SELECT payload::json ->> 'fetched' = 'true' FROM entries WHERE entries.seq = turns.seq)
+            AND (SELECT replace(payload, '\u0000', '\ufffd')::json ->> 'fetched' = 'true' FROM entries
+                WHERE entries.seq = turns.seq)
         END
     AND CASE WHEN t.staged
         THEN turns.reason IN ('restart', 'shutdown', 'gate_failure') OR EXISTS
@@ -428,7 +430,7 @@ WHERE (%(before)s::text IS NULL OR calls.turn_id < %(before)s
     AND (%(tool)s::text IS NULL OR tool = %(tool)s)
     AND (%(call_id)s::text IS NULL OR call_id = %(call_id)s)
     AND (%(state)s::text IS NULL OR state = %(state)s)
-    AND (%(tenant)s::text IS NULL OR tenant = %(tenant)s)
+    AND (%(tenant)s::text IS NULL OR (left(tenant, 100), tenant) = (left(%(tenant)s, 100), %(tenant)s))
     AND (%(upstream)s::text IS NULL OR upstream = %(upstream)s)
     AND (%(outcome)s::text IS NULL OR outcome = %(outcome)s)
     AND (%(latch)s::text IS NULL OR latch = %(latch)s)
@@ -452,7 +454,7 @@ SELECT payload::json ->> 'key_id' FROM entries WHERE kind = 'opened' ORDER BY se
 -- Newest first, by page: each filter that is NULL does not narrow.
 SELECT convert_to(entries.payload, 'UTF8'), turns.delivery FROM turns JOIN entries USING (seq)
 WHERE (%(before)s::text IS NULL OR turn_id < %(before)s)
-    AND (%(tenant)s::text IS NULL OR tenant = %(tenant)s)
+    AND (%(tenant)s::text IS NULL OR (left(tenant, 100), tenant) = (left(%(tenant)s, 100), %(tenant)s))
     AND (%(upstream)s::text IS NULL OR upstream = %(upstream)s)
     AND (%(outcome)s::text IS NULL OR outcome = %(outcome)s)
     AND (%(reason)s::text IS NULL OR reason = %(reason)s)
