@@ -7,11 +7,10 @@ endpoints are Starlette's.
 from __future__ import annotations
 
 import asyncio
-import time
 import traceback
 from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping, MutableMapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -47,7 +46,7 @@ from turngate.proxy.headers import (
 from turngate.proxy.http_turn import HttpTurn
 from turngate.proxy.ownership import conversation_of, owner_of
 from turngate.proxy.passthrough import PassCounters
-from turngate.proxy.record import held_for
+from turngate.proxy.record import held_for, turn_start
 from turngate.proxy.relay import Judging, TurnRelay
 from turngate.proxy.reply import Reply
 from turngate.proxy.route import Route, find_route
@@ -184,9 +183,9 @@ class Gate:
                 reply, 413, "request_too_large", f"The request has more than {limit} bytes.", dialect
             )
             return
-        start = _start(turn_id, scope, route, dialect, caller)
         owner = owner_of(scope["headers"])
-        start = replace(start, owner=owner_digest(self.judging.ledger, owner))
+        digest = owner_digest(self.judging.ledger, owner)
+        start = turn_start(turn_id, scope["method"], route, caller, dialect, digest)
         rules = self.desk.rules(caller, route.upstream)
         turn = None if dialect is None else HttpTurn(self.judging, route, dialect, start, body, rules)
         under_way = turn or UnjudgedRequest(start)
@@ -493,22 +492,6 @@ def host_of(scope: Scope) -> str:
         "ascii", "replace"
     )
     return host.rpartition(":")[0] or host if not host.endswith("]") else host
-
-
-def _start(turn_id: str, scope: Scope, route: Route, dialect: Dialect | None, caller: Caller) -> TurnStart:
-    upstream: UpstreamConfig = route.upstream
-    return TurnStart(
-        turn_id=turn_id,
-        tenant=caller.tenant,
-        actor=caller.actor,
-        route=f"{scope['method']} {route.path[:256]}",
-        upstream=upstream.name,
-        dialect=dialect.name if dialect is not None else "",
-        model=None,
-        streamed=False,
-        started_at=time.time(),
-        mode=upstream.policy.mode,
-    )
 
 
 def figures(turn: TurnRelay, reply: Reply) -> TurnFigures | None:

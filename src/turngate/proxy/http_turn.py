@@ -62,7 +62,8 @@ class HttpTurn(TurnRelay):
         """Judge the reply and carry it to the client."""
         self._response, self._reply = response, reply
         # Where a path or a header asks for a stream, only the reply shows that it is one.
-        self.start = replace(self.start, streamed=framing.streamed)
+        if framing.streamed != self.start.streamed:
+            self.start = replace(self.start, streamed=framing.streamed)
         self._as_json = "application/json" in framing.media_types
         session = self.session = self._new_session(framing)
         self._head_due = self._loop.time() + HEAD_GRACE_S

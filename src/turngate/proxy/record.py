@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
 
+from turngate.access.tenant import Caller
 from turngate.core.check import CallCheck
 from turngate.core.event import SlotKey
 from turngate.core.policy import Mode
@@ -14,7 +15,9 @@ from turngate.core.session import Session
 from turngate.core.slot import Slot
 from turngate.core.verdict import Outcome, Reason
 from turngate.core.wrapper import inside_of
-from turngate.ledger.entry import CallEntry, Delivery, TurnEntry, TurnStart
+from turngate.dialects.base import Dialect
+from turngate.ledger.entry import CallEntry, Confirmed, Delivery, TurnEntry, TurnStart
+from turngate.proxy.route import Route
 
 NAME_LIMIT = 256
 
@@ -37,6 +40,32 @@ class Clock:
         return None if monotonic is None else round(monotonic + self.offset, 6)
 
 
+def turn_start(
+    turn_id: str,
+    method: str,
+    route: Route,
+    caller: Caller,
+    dialect: Dialect | None,
+    owner: str,
+    *,
+    streamed: bool = False,
+) -> TurnStart:
+    """What is known of a turn before its request was read; `owner` is the digest that the ledger keeps."""
+    return TurnStart(
+        turn_id=turn_id,
+        tenant=caller.tenant,
+        actor=caller.actor,
+        route=f"{method} {route.path[:256]}",
+        upstream=route.upstream.name,
+        dialect=dialect.name if dialect is not None else "",
+        model=None,
+        streamed=streamed,
+        started_at=time.time(),
+        mode=route.upstream.policy.mode,
+        owner=owner,
+    )
+
+
 def turn_entry(
     start: TurnStart,
     session: Session,
@@ -45,6 +74,8 @@ def turn_entry(
     digest: Digest,
     *,
     latch: str | None = None,
+    policy: str | None = None,
+    confirmation: Confirmed | None = None,
     delivery: Delivery = Delivery.NONE,
 ) -> TurnEntry:
     """The entry of a turn that has its verdict."""
@@ -77,6 +108,8 @@ def turn_entry(
         findings=verdict.findings if verdict is not None else (),
         codes=verdict.codes if verdict is not None else (),
         latch=latch,
+        policy=policy,
+        confirmation=confirmation,
         events=tally.frames,
         bytes_in=tally.bytes_in,
         bytes_held=gate.held_bytes,

@@ -399,10 +399,17 @@ class TurnRelay:
     def _entry(self, session: Session, *, delivery: Delivery = Delivery.NONE) -> TurnEntry:
         checks = self._judgement.checks if self._judgement is not None else {}
         digest = self._judging.ledger.argument_digest
-        entry = turn_entry(
-            self.start, session, checks, self._clock, digest, latch=self._latch, delivery=delivery
+        return turn_entry(
+            self.start,
+            session,
+            checks,
+            self._clock,
+            digest,
+            latch=self._latch,
+            policy=self._policy_result(),
+            confirmation=self._confirmation(),
+            delivery=delivery,
         )
-        return replace(entry, policy=self._policy_result(), confirmation=self._confirmation())
 
     def _confirmation(self) -> Confirmed | None:
         asked = self.question

@@ -10,11 +10,10 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import hashlib
-import time
 import traceback
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Iterable, Mapping, MutableMapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, Protocol
 
@@ -36,6 +35,7 @@ from turngate.proxy.front_socket import SocketConnection, connection_of
 from turngate.proxy.headers import Headers, response_headers, signed_fields
 from turngate.proxy.lane import SPEECH, Lane, LaneReply, LaneTurn
 from turngate.proxy.ownership import conversation_of, owner_of
+from turngate.proxy.record import turn_start
 from turngate.proxy.relay import Judging
 from turngate.proxy.route import Route
 from turngate.proxy.shared import Shared
@@ -354,7 +354,7 @@ class SocketRelay:
         self._server.trace(turn, self._scope["headers"])
 
     def _start(self, caller: Caller) -> TurnStart:
-        return replace(start_of(self._route, caller), owner=self._owner_digest)
+        return start_of(self._route, caller, self._owner_digest)
 
     def _conversation_in(self, lane: Lane) -> bytes | None:
         """The conversation that the client has named, in this lane: lanes run side by side."""
@@ -461,20 +461,9 @@ class SocketRelay:
         await closing
 
 
-def start_of(route: Route, caller: Caller) -> TurnStart:
+def start_of(route: Route, caller: Caller, owner: str = "") -> TurnStart:
     """What is known of a turn before it begins."""
-    return TurnStart(
-        turn_id=new_turn_id(),
-        tenant=caller.tenant,
-        actor=caller.actor,
-        route=f"{METHOD} {route.path[:256]}",
-        upstream=route.upstream.name,
-        dialect=SPEECH.dialect.name,
-        model=None,
-        streamed=True,
-        started_at=time.time(),
-        mode=route.upstream.policy.mode,
-    )
+    return turn_start(new_turn_id(), METHOD, route, caller, SPEECH.dialect, owner, streamed=True)
 
 
 def crossing(headers: Pairs, connection_id: str) -> Pairs:
