@@ -2,13 +2,15 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
+# Tools that cannot share an environment with the project's pins, or that only one test needs.
+APART := $(VENV)/apart
 
-.PHONY: run test lint bench demo agents corpus parity conformance node console soak lock clean
+.PHONY: run test lint bench demo agents corpus parity conformance node console schemathesis soak lock clean
 
 run: $(VENV)/run.stamp  ## Start the gate on 127.0.0.1:8484 with the bundled replay provider.
 	$(BIN)/turngate serve --default-upstream demo
 
-test: $(VENV)/test.stamp lint  ## Lint, type-check and test.
+test: $(VENV)/test.stamp $(APART)/stamp lint  ## Lint, type-check and test.
 	$(BIN)/pytest -n 2 --dist loadfile
 
 lint: $(VENV)/test.stamp
@@ -40,6 +42,9 @@ node: $(VENV)/test.stamp  ## What the official Node SDKs make of all fixtures, w
 console: $(VENV)/test.stamp  ## The console in a real Chromium; what it shows is kept as pictures in var/console.
 	$(BIN)/pytest tests/console
 
+schemathesis: $(VENV)/test.stamp $(APART)/stamp  ## The operator's interface against its own OpenAPI document.
+	$(BIN)/python -m tests.operator.conformity $(APART)/bin/schemathesis
+
 soak: $(VENV)/test.stamp  ## The long forms of the fuzz, crash and memory tests.
 	TURNGATE_SOAK=1 $(BIN)/pytest -n 2 --dist loadfile tests/soak tests/ledger tests/operator tests/core tests/corpus tests/node
 
@@ -48,6 +53,8 @@ lock:  ## Pin again what pyproject.toml asks for.
 	  --all-extras pyproject.toml -o deploy/requirements.lock
 	uv pip compile -q --universal --python-version 3.11 --generate-hashes --no-annotate --no-header --no-emit-index-url \
 	  --all-extras --group dev --group sdk pyproject.toml -o tests/requirements.lock
+	uv pip compile -q --universal --python-version 3.11 --generate-hashes --no-annotate --no-header --no-emit-index-url \
+	  --group apart -o tests/apart.lock
 
 clean:
 	rm -rf $(VENV) var build dist
@@ -65,3 +72,8 @@ $(VENV)/test.stamp: tests/requirements.lock pyproject.toml | $(BIN)/python
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r tests/requirements.lock
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps -e .
 	touch $@ $(VENV)/run.stamp
+
+$(APART)/stamp: tests/apart.lock | $(BIN)/python
+	$(BIN)/python -m venv $(APART)
+	$(APART)/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes -r tests/apart.lock
+	touch $@

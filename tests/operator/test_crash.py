@@ -9,7 +9,7 @@ import random
 import signal
 import subprocess
 import sys
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -108,9 +108,11 @@ def _spawn(
 
 
 @contextlib.asynccontextmanager
-async def gate(folder: Path, script: Any) -> AsyncIterator[Process]:
+async def gate(
+    folder: Path, script: Any, kind: Callable[[Path, int, int], Process] = Process
+) -> AsyncIterator[Process]:
     async with serving(script) as origin:
-        found = Process(folder, origin.port, free_port())
+        found = kind(folder, origin.port, free_port())
         try:
             yield found
         finally:
