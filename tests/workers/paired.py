@@ -99,6 +99,7 @@ class Pair:
         handlers: dict[type[messages.Message], Handler] = {
             messages.PutUp: put_up,
             messages.Serve: told.append,
+            messages.Measure: lambda _: None,
             messages.TakeDown: told.append,
             messages.Supersede: told.append,
         }
@@ -116,7 +117,7 @@ async def paired(folder: Path, **settings: Any) -> AsyncIterator[Pair]:
     path = folder / "ledger.db"
     ledger = SQLiteLedger(path)
     await ledger.open()
-    pool = WorkerPool(configured(folder, "http://127.0.0.1:1", **settings), ledger, [])
+    pool = WorkerPool(configured(folder, "http://127.0.0.1:1", **settings), ledger)
     try:
         yield Pair(pool, ledger, path)
     finally:

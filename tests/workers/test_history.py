@@ -65,7 +65,12 @@ async def operators(at: Crew, witness: Witness, chance: random.Random, done: asy
 
 
 async def trouble(
-    at: Crew, witness: Witness, chance: random.Random, done: asyncio.Event, troubles: Counter[str], calm_s: float
+    at: Crew,
+    witness: Witness,
+    chance: random.Random,
+    done: asyncio.Event,
+    troubles: Counter[str],
+    calm_s: float,
 ) -> None:
     """Stop and continue workers, and kill some: now and then one is stopped for longer than a latch waits for it."""
     while not done.is_set():

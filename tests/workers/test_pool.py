@@ -19,9 +19,10 @@ from tests.operator.test_control import HELD, REST, Upstream
 from tests.proxy.gated import LAST_CHUNK, Answer, Client, Run, request
 from tests.transport.peer import Peer
 from tests.workers.crew import Crew, crew, is_alive
-from tests.workers.paired import recorded
+from tests.workers.paired import paired, recorded
 from turngate.core.verdict import Outcome, Reason
 from turngate.metrics import State
+from turngate.workers import pool
 from turngate.workers.pool import summed
 
 
@@ -248,6 +249,22 @@ async def confirming(at: Crew) -> tuple[asyncio.Task[Answer], str]:
 
 async def answered(at: Crew, turn_id: str, what: str) -> Told:
     return await at.operator.ask("POST", f"/turns/{turn_id}/{what}", {"reason": "fine"})
+
+
+def test_a_worker_that_answers_nothing_for_long_is_ended(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(pool, "WATCH_S", 0.001)
+    monkeypatch.setattr(pool, "LOOK_S", 0.01)
+
+    async def main() -> None:
+        async with paired(tmp_path) as pair:
+            hand = await pair.hand()
+            await pair.pool._watch(hand.seat)
+            assert hand.seat.process.returncode == -9
+            assert not hand.seat.state.answers
+
+    run(main())
 
 
 @pytest.mark.parametrize("names", [[], ["written"]])

@@ -33,7 +33,6 @@ from turngate.ledger.queued import QueuedLedger
 from turngate.ledger.sqlite import SQLiteLedger
 from turngate.ledger.store import OperatorLedger
 from turngate.log import configure
-from turngate.operator.listener import open_plane
 from turngate.proxy.app import Gate
 from turngate.proxy.authorizer import Authorizer
 from turngate.proxy.cancel import cancel_turn
@@ -261,6 +260,8 @@ def server_of(kind: type[S], gate: Gate) -> S:
 
 async def run(config: Config, announce: Callable[[Config], None] | None = None) -> None:
     """Serve until a signal."""
+    from turngate.operator.listener import open_plane  # noqa: PLC0415 -- no worker serves operators
+
     async with open_gate(config) as gate:
         server = gate_server(gate)
         async with open_plane(gate):

@@ -7,7 +7,7 @@ waits for the one answer that stands beside the question; everything else is tol
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 from msgspec import Struct
@@ -23,6 +23,9 @@ from turngate.metrics import TurnFigures
 from turngate.operator.messages import TurnView
 from turngate.operator.serving import Cut, LiveTurn, ProcessState
 from turngate.proxy.confirmation import Answer
+
+ORPHAN_S: Final = 3.0
+"""How long a worker without a supervisor tells its clients so, before it ends."""
 
 
 class Message(Struct, frozen=True, tag=True):

@@ -56,6 +56,10 @@ SOON_S: Final = 10.0
 TRIES: Final = 5
 """So many workers in a row that could not start, and the next one will not either."""
 
+WATCH_S: Final = 4.0
+MISSES: Final = 3
+"""Every so often each worker is asked for its figures; one that does not answer so many times in a row is killed."""
+
 MARGIN_S: Final = 10.0
 """How much longer than the configured drain a worker may take: for clients that do not read, and for captures."""
 
@@ -65,13 +69,21 @@ _log = structlog.get_logger("turngate")
 class WorkerPool:
     """The workers. Operators use it as a `Serving`, and each worker's seat as its office."""
 
-    def __init__(self, config: Config, ledger: OperatorLedger, listeners: Sequence[socket.socket]) -> None:
+    def __init__(
+        self,
+        config: Config,
+        ledger: OperatorLedger,
+        listeners: Sequence[Sequence[socket.socket]] = (),
+        lock: Sequence[int] = (),
+    ) -> None:
         self.config: Final = config
         self.ledger: Final = ledger
         self.failed: Final[asyncio.Future[None]] = asyncio.get_running_loop().create_future()
         """An exception once it is certain that no worker can start."""
         self.find_turn: Final = finding(config.ledger.place)
         self._listeners = listeners
+        """Those of each place that a worker takes."""
+        self._lock = lock
         self._seats: list[Seat] = []
         self._cutting: dict[str, asyncio.Task[Cut]] = {}
         self._conversations: dict[bytes, tuple[Seat, str]] = {}
@@ -86,7 +98,7 @@ class WorkerPool:
     @contextlib.asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
         """Have the workers take turns; on leaving they are drained."""
-        places = [asyncio.ensure_future(self._keep()) for _ in range(self.config.server.workers)]
+        places = [asyncio.ensure_future(self._keep(listeners)) for listeners in self._listeners]
         for place in places:
             place.add_done_callback(self._left)
         try:
@@ -106,13 +118,13 @@ class WorkerPool:
         for seat in self._seats:
             seat.channel.tell(messages.Abandon())
 
-    async def _keep(self) -> None:
+    async def _keep(self, listeners: Sequence[socket.socket]) -> None:
         """Keep one place filled, one worker after the other."""
         clock = asyncio.get_running_loop().time
         failures, pause = 0, FIRST_PAUSE_S
         while not self._draining.is_set():
             began = clock()
-            seat = await Seat.take(self, self.config, self._listeners)
+            seat = await Seat.take(self, self.config, listeners, self._lock)
             self._seats.append(seat)
             failures = 0 if await self._work(seat) else failures + 1
             self._depart(seat)
@@ -137,8 +149,19 @@ class WorkerPool:
         elif could:
             seat.serve()
             _log.info("worker_started", worker=seat.process.pid)
-        await seat.ended
+        await self._watch(seat)
         return could
+
+    async def _watch(self, seat: Seat) -> None:
+        """Wait for its end. One that answers nothing for long is ended: connections wait at its listener in vain."""
+        missed = 0
+        while not seat.ended.done():
+            await asyncio.wait([seat.ended], timeout=WATCH_S)
+            await self._measure(seat)
+            missed = 0 if seat.state.answers else missed + 1
+            if missed == MISSES and not seat.ended.done():
+                _log.error("worker_killed", worker=seat.process.pid, error=f"no answer, {MISSES} times")
+                seat.kill()
 
     async def _opens(self, seat: Seat) -> bool:
         try:
@@ -164,8 +187,9 @@ class WorkerPool:
 
     async def _drain(self, places: Sequence[asyncio.Future[None]]) -> None:
         self._draining.set()
-        for listener in self._listeners:
-            listener.close()
+        for listeners in self._listeners:
+            for listener in listeners:
+                listener.close()
         for seat in self._seats:
             seat.channel.tell(messages.Drain())
         await asyncio.wait(places, timeout=self.config.server.drain_s + MARGIN_S)

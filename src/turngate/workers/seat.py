@@ -139,14 +139,16 @@ class Seat:
         """Done once the process has ended and everything that it left is on its way into the ledger."""
 
     @classmethod
-    async def take(cls, office: Office, config: Config, listeners: Sequence[socket.socket]) -> Seat:
-        """Start a worker behind these listeners."""
+    async def take(
+        cls, office: Office, config: Config, listeners: Sequence[socket.socket], lock: Sequence[int]
+    ) -> Seat:
+        """Start a worker behind these listeners, that holds these locks as long as it lives."""
         ours, theirs = socket.socketpair()
         inherited = [theirs.fileno(), *(listener.fileno() for listener in listeners)]
         try:
             process = await asyncio.create_subprocess_exec(
                 sys.executable, "-m", "turngate.workers.worker", *map(str, inherited),
-                pass_fds=inherited,
+                pass_fds=[*inherited, *lock],
                 stdin=asyncio.subprocess.DEVNULL,
                 start_new_session=True,
             )  # fmt: skip

@@ -16,7 +16,6 @@ import socket
 import sys
 import time
 from collections.abc import Iterator
-from typing import Final
 
 import structlog
 
@@ -32,9 +31,7 @@ from turngate.proxy.server import GateServer, calm_the_collector, loop_factory, 
 from turngate.workers import messages
 from turngate.workers.channel import Channel, Handler
 from turngate.workers.distant import DistantLedger, share
-
-ORPHAN_S: Final = 3.0
-"""How long a worker without a supervisor tells its clients so."""
+from turngate.workers.messages import ORPHAN_S
 
 _log = structlog.get_logger("turngate")
 
