@@ -201,6 +201,21 @@ class Codex(Agent):
         return arguments, {"CODEX_HOME": str(settings), "GATE_KEY": "x"}
 
 
+class CodexSocket(Codex):
+    """The same over a WebSocket, which it prefers wherever its provider's settings admit it."""
+
+    name, title = "codex-ws", "Codex CLI over a WebSocket"
+
+    def folder(self, packages: Path) -> Path:
+        return packages / f"{Codex.name}-{self.version}"
+
+    def prepare(self, home: Path, base: str) -> tuple[Sequence[str], Mapping[str, str]]:
+        started = super().prepare(home, base)
+        with (home / ".codex" / "config.toml").open("a") as settings:
+            settings.write("supports_websockets = true\n")
+        return started
+
+
 class GeminiCli(Agent):
     """Gemini generateContent, streamed."""
 
@@ -227,7 +242,7 @@ class GeminiCli(Agent):
 
 
 BY_NAME: Mapping[str, type[Agent]] = {
-    kind.name: kind for kind in (ClaudeCode, QwenCode, OpenCode, Codex, GeminiCli)
+    kind.name: kind for kind in (ClaudeCode, QwenCode, OpenCode, Codex, CodexSocket, GeminiCli)
 }
 
 

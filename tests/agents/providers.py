@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from tests.agents.cases import LINE, Case, Order, Sent
+from tests.agents.web_socket import Conversation, switching
 from tests.agents.wire import Wire
 
 FRAME_GAP_S = 0.005
@@ -100,10 +101,25 @@ class Handler(BaseHTTPRequestHandler):
             self._stream(self.play.answer(request))
 
     def do_GET(self) -> None:
+        if self.headers.get("upgrade", "").lower() == "websocket":
+            self._converse()
+            return
         self.play.log.note("other")
         self._json(404, b"{}")
 
     do_HEAD = do_GET  # noqa: N815 - the name the server looks for
+
+    def _converse(self) -> None:
+        self.close_connection = True
+        try:
+            self.connection.sendall(switching(self.headers["sec-websocket-key"]))
+            conversation = Conversation(self.rfile, self.connection)
+            ended = conversation.answer(self.play.answer, self.play.hold_s, FRAME_GAP_S)
+        except OSError:  # the reader left: its right
+            return
+        if ended is not None and ended.reset:
+            time.sleep(RESET_AFTER_S)
+            self._reset()
 
     def log_message(self, *_: object) -> None:
         """Say nothing: `Log` counts."""
@@ -145,8 +161,11 @@ class Handler(BaseHTTPRequestHandler):
             return
         if sent.reset:
             self.close_connection = True
-            self.connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, NO_LINGER)
-            self.connection.close()
+            self._reset()
+
+    def _reset(self) -> None:
+        self.connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, NO_LINGER)
+        self.connection.close()
 
     def _hold(self) -> None:
         quiet, rest = divmod(self.play.hold_s, QUIET_S)
