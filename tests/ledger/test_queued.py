@@ -338,7 +338,7 @@ async def test_a_withdrawal_is_kept_until_the_database_takes_it(
     await ledger.open()
     tries = 0
 
-    def fails(_database: Database) -> None:
+    def fails(_database: Database, _writes: object) -> None:
         nonlocal tries
         tries += 1
         raise OSError("unplugged")

@@ -108,10 +108,11 @@ def test_without_that_check_in_the_transaction_it_would_be(
 ) -> None:
     """The negative control."""
     monkeypatch.setattr(postgres, "HEAR_S", 0.2)
-    find_stop, check = STATEMENTS["find_stop"].rstrip(";"), STATEMENTS["check_release"]
-    assert find_stop in check
+    find_stop = STATEMENTS["find_stop"].rstrip(";")
     nothing = "SELECT NULL::text AS id, NULL::text AS kind WHERE false"
-    monkeypatch.setitem(STATEMENTS, "check_release", check.replace(find_stop, nothing))
+    for name in ("check_release", "check_releases"):
+        assert find_stop in STATEMENTS[name]
+        monkeypatch.setitem(STATEMENTS, name, STATEMENTS[name].replace(find_stop, nothing))
     monkeypatch.setattr(postgres_watch._Ear, "_show_changes", lambda _ear: None)
 
     async def main() -> None:

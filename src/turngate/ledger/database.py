@@ -27,7 +27,7 @@ from turngate.ledger.latch import CODES, Latch, LatchKind
 from turngate.ledger.store import Refusal
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
     from pathlib import Path
 
 SCHEMA_VERSION: Final = 2
@@ -77,8 +77,11 @@ class Database(ABC):
     """Number and hash of the last entry, where they are known."""
 
     @abstractmethod
-    def begin(self) -> None:
-        """Start a transaction that may write; from here to its end nobody else writes to this ledger."""
+    def begin(self, writes: Sequence[Write] = ()) -> None:
+        """Start a transaction that may write; from here to its end nobody else writes to this ledger.
+
+        `writes` are those that it is meant for: a database that is far away can look at once for all that they will ask.
+        """
 
     @abstractmethod
     def commit(self) -> None:

@@ -147,6 +147,11 @@ def _check(connection: Connection, place: LedgerPlace, milliseconds: int) -> int
     return int(oid)
 
 
+def without_nul(payload: bytes) -> bytes:
+    """An entry's payload as the views have it; see sql/postgres.sql."""
+    return payload.replace(b"\\u0000", b"\\ufffd")
+
+
 def as_ledger_error(error: Exception, name: str) -> LedgerError:
     """Put an error of psycopg's or of the server's into our terms; never its detail, which quotes rows."""
     if isinstance(error, LedgerError):

@@ -6,8 +6,8 @@ COMMITTED each later statement sees what was committed when that statement began
 transaction came before, and a latch whose transaction comes after waits until the release is committed. Once a latch is committed,
 no release that it covers can be. At a stricter level the snapshot would be as old as the wait for the lock, so the level is said.
 
-Statements that only write are sent along with the next one that asks (pipeline mode, postgresql.org/docs/current/libpq-pipeline-mode.html):
-a release costs one round trip, and the group it is in three more.
+Statements that only write are sent along with the next one that asks (pipeline mode, postgresql.org/docs/current/libpq-pipeline-mode.html),
+and what a group will ask is asked with its beginning: two round trips for a group, however many releases are in it.
 """
 
 from __future__ import annotations
@@ -23,9 +23,10 @@ from turngate import failpoint
 from turngate.errors import LedgerCorruptError, LedgerError, LedgerUnavailableError
 from turngate.ledger.database import SCHEMA_VERSION, Database, Write
 from turngate.ledger.postgres_connection import STATEMENTS, Session, as_ledger_error, connect
+from turngate.ledger.postgres_foresight import Foresight
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
     from pathlib import Path
 
     from turngate.ledger.chain import Link
@@ -71,6 +72,7 @@ class PostgresDatabase(Database):
         self._application = application
         self._board = board
         self._committed: tuple[int, bytes] | None = None
+        self._foresight = Foresight(())
         self._pipeline = contextlib.ExitStack()
         self._group: psycopg.Pipeline | None = None
         self._retry_at = 0.0
@@ -85,12 +87,12 @@ class PostgresDatabase(Database):
 
     # What the queue's thread asks for.
 
-    def begin(self) -> None:
+    def begin(self, writes: Sequence[Write] = ()) -> None:
         """Start a transaction and wait for the chain; a connection that died while nobody used it is replaced."""
         failpoint.hit("ledger.before_begin")
         if self._session is not None:
             try:
-                self._start(self._session)
+                self._start(self._session, writes)
             except psycopg.Error:
                 # Nothing is under way yet, so nothing can have been done by halves.
                 if not self._session.connection.closed:
@@ -100,7 +102,7 @@ class PostgresDatabase(Database):
             else:
                 return
         self._reconnect()
-        self._start(self._live)
+        self._start(self._live, writes)
 
     def commit(self) -> None:
         """Make everything since `begin` durable."""
@@ -143,9 +145,9 @@ class PostgresDatabase(Database):
 
     def apply(self, write: Write) -> int | Refusal:
         """Carry out one write; what changes a latch wakes the other gates when it is committed."""
-        if write.kind == LEFT:
-            return self._take_over(int(write.turn_id))
-        answer = super().apply(write)
+        answer = self._take_over(int(write.turn_id)) if write.kind == LEFT else super().apply(write)
+        if isinstance(answer, int):
+            self._foresight.note(write)
         if write.kind in {"latched", "lifted"}:
             self._tell("notify", channel=self._live.channel, seq=answer)
         return answer
@@ -159,6 +161,8 @@ class PostgresDatabase(Database):
         return self._session
 
     def _rows(self, statement: str, bindings: Mapping[str, object]) -> list[tuple[Any, ...]]:
+        if (foreseen := self._foresight.answer(statement, bindings)) is not None:
+            return foreseen
         cursor = self._live.connection.execute(STATEMENTS[statement], dict(bindings))
         if self._group is not None:
             # Not only flushed: within a group of statements the server does not count its wait for the next one as idle.
@@ -175,11 +179,15 @@ class PostgresDatabase(Database):
         for projection in PROJECTIONS[entry.kind]:
             self._tell(projection, seq=entry.seq)
 
-    def _start(self, session: Session) -> None:
+    def _start(self, session: Session, writes: Sequence[Write] = ()) -> None:
         self._group = self._pipeline.enter_context(session.connection.pipeline())
         self._tell("begin")
         self._tell("lock_chain", key=session.lock_key(CHAIN))
+        foresight = Foresight(writes)
+        asked = [session.connection.execute(*question) for question in foresight.questions()]
         self._head = self._read_head()
+        foresight.learn([cursor.fetchall() for cursor in asked])
+        self._foresight = foresight
 
     def _free_chain(self) -> None:
         """After a wait that was too long, see to it that whoever has stopped with the chain in hand does not keep it for ever."""
@@ -189,6 +197,7 @@ class PostgresDatabase(Database):
 
     def _end_group(self) -> None:
         """Have everything answered that was sent."""
+        self._foresight = Foresight(())
         self._group = None
         self._pipeline.close()
 

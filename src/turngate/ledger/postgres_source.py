@@ -17,7 +17,7 @@ import psycopg
 from turngate.errors import LedgerError
 from turngate.ledger.chain import GENESIS
 from turngate.ledger.database import SCHEMA_VERSION
-from turngate.ledger.postgres_connection import STATEMENTS, as_ledger_error, connect
+from turngate.ledger.postgres_connection import STATEMENTS, as_ledger_error, connect, without_nul
 from turngate.ledger.sqlite_database import create_schema
 from turngate.ledger.verify import VerifyReport, verify_ledger
 
@@ -74,7 +74,7 @@ class PostgresSource:
                     self._copy(copy)
             except apsw.Error as error:
                 return VerifyReport(0, GENESIS.hex(), f"views: {error}")
-            return verify_ledger(copy, checkpoint, as_projected=_without_nul)
+            return verify_ledger(copy, checkpoint, as_projected=without_nul)
 
     def _copy(self, path: Path) -> None:
         copy = apsw.Connection(str(path))
@@ -125,7 +125,3 @@ class PostgresSource:
 def _legible(value: object) -> object:
     """What a text is in the views; see sql/postgres.sql."""
     return value.replace("\0", "\ufffd") if isinstance(value, str) else value
-
-
-def _without_nul(payload: bytes) -> bytes:
-    return payload.replace(b"\\u0000", b"\\ufffd")

@@ -316,7 +316,7 @@ def _write_batch(database: Database, batch: list[_Job]) -> list[int | Refusal | 
     Only an entry that contradicts itself is looked for: the others are sound.
     """
     try:
-        database.begin()
+        database.begin([job.write for job in batch])
         answers = [_apply(database, job) for job in batch]
         database.commit()
     except Exception as error:  # noqa: BLE001 -- the writer outlives any failure; each write is answered with it

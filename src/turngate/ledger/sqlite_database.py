@@ -19,14 +19,14 @@ from turngate import failpoint
 from turngate.errors import LedgerCorruptError, LedgerError, LedgerUnavailableError
 from turngate.ledger.audit import Latched
 from turngate.ledger.chain import Link
-from turngate.ledger.database import SCHEMA_VERSION, Database, UnsoundEntryError
+from turngate.ledger.database import SCHEMA_VERSION, Database, UnsoundEntryError, Write
 from turngate.ledger.entry import canonical
 from turngate.ledger.latch import Latch
 from turngate.ledger.location import key_path, lock_path
 from turngate.ledger.statements import load_statements
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
     from pathlib import Path
 
 OLDEST_SQLITE: Final = (3, 51, 3)
@@ -76,7 +76,7 @@ class SQLiteDatabase(Database):
         finally:
             os.close(self._lock)
 
-    def begin(self) -> None:
+    def begin(self, writes: Sequence[Write] = ()) -> None:  # noqa: ARG002 -- a file is near
         """Start a transaction that may write, unless the file has been moved from under us.
 
         SQLite would go on writing to a deleted file without complaint; nothing of it would be durable.

@@ -336,6 +336,10 @@ FROM json_to_record(replace(%(payload)s, '\u0000', '\ufffd')::json) AS t (turn_i
 -- How far a turn has come: no row, outcome NULL (held), or its terminal outcome.
 SELECT outcome, delivery FROM turns WHERE turn_id = %(turn_id)s;
 
+-- name: read_turn_states
+-- The same of many turns.
+SELECT turn_id, outcome, delivery FROM turns WHERE turn_id = ANY (%(turn_ids)s);
+
 -- name: find_stop
 -- The oldest standing latch that covers a turn, by the turn's own payload.
 SELECT latches.id, latches.kind
@@ -385,6 +389,11 @@ LIMIT 1;
 SELECT (SELECT outcome FROM turns WHERE turn_id = replace(%(payload)s, '\u0000', '\ufffd')::json ->> 'turn_id'),
     stop.id, stop.kind, EXISTS @find_delivery
 FROM (SELECT 1) AS one LEFT JOIN @find_stop AS stop ON true;
+
+-- name: check_releases
+-- The same for all releases of a group, in their order; the code has each ask with its own payload.
+SELECT answer.* FROM unnest(%(payloads)s::text[]) WITH ORDINALITY AS asked (payload, place), LATERAL @check_release AS answer
+ORDER BY asked.place;
 
 -- name: find_ender
 -- The latch that ended a turn when it was created.
