@@ -78,6 +78,14 @@ WAYS = (
     *_ways("cohere", "cohere_chat", "chat", ("stream",)),
 )
 
+SHOWN = tuple(
+    way
+    for way in WAYS
+    if SOAK
+    or not (way.sdk in ("mistral", "cohere") or (way.name == "parts" and way.dialect != "openai_chat"))
+)
+"""In the short form not those that take seconds to load, and of one loop one dialect."""
+
 USAGE = b'"usage":{"prompt_tokens":1,"completion_tokens":1,"total_tokens":2},'
 COUNTED = b'"usage":{"tokens":{"input_tokens":1,"output_tokens":1}}'
 FILLINGS: dict[str, list[tuple[bytes, bytes]]] = {

@@ -42,10 +42,12 @@ class Driver:
     """A running SDK."""
 
     process: asyncio.subprocess.Process
+    ended: bool = False
     _waiting: dict[str, asyncio.Future[Shown]] = field(default_factory=dict)
 
     async def ask(self, job: Json) -> Shown:
         """Ask, and wait for the answer."""
+        assert not self.ended, "the driver says nothing more"
         answer: asyncio.Future[Shown] = asyncio.get_running_loop().create_future()
         self._waiting[job["play"]] = answer
         assert self.process.stdin is not None
@@ -61,6 +63,7 @@ class Driver:
                 answer = json.loads(line)
                 self._waiting.pop(answer.pop("play")).set_result(Shown(**answer))
         finally:
+            self.ended = True
             for waiting in self._waiting.values():
                 waiting.set_exception(RuntimeError("the driver says nothing more"))
 

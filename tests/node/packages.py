@@ -13,7 +13,7 @@ from pathlib import Path
 HERE = Path(__file__).parent
 PINS = ("package.json", "package-lock.json")
 FOLDER = HERE.parents[1] / "var" / "node"
-OLDEST = 20
+OLDEST = 18
 
 
 class NodeError(Exception):
@@ -32,6 +32,7 @@ def installed(folder: Path = FOLDER) -> Path:
         fcntl.flock(lock, fcntl.LOCK_EX)
         if not place.is_dir():
             _install(npm, folder, place)
+        _link_drivers(place / "drivers")
     return place
 
 
@@ -47,10 +48,15 @@ def _install(npm: str, folder: Path, place: Path) -> None:
         fresh.mkdir()
         for name in PINS:
             shutil.copy(HERE / name, fresh)
-        # Node looks for packages where a file stands; the link keeps the drivers in one place.
-        (fresh / "drivers").symlink_to(HERE / "drivers")
         quietly = ["--ignore-scripts", "--no-audit", "--no-fund", "--loglevel=error"]
         ran = subprocess.run([npm, "ci", "--omit=optional", *quietly], cwd=fresh, env=os.environ | {"CI": "1"}, capture_output=True, text=True, check=False)  # fmt: skip
         if ran.returncode != 0:
             raise NodeError(f"npm could not install the SDKs: {ran.stderr.strip()[-300:]}")
         fresh.rename(place)
+
+
+def _link_drivers(link: Path) -> None:
+    """Node looks for packages where a file stands; a link keeps the drivers in one place."""
+    if not link.exists() or not link.samefile(HERE / "drivers"):
+        link.unlink(missing_ok=True)
+        link.symlink_to(HERE / "drivers")

@@ -27,7 +27,7 @@ from turngate.offline.reply import End
 from turngate.proxy.app import Gate
 
 AT_ONCE = 8
-PATIENCE_S = 30.0
+PATIENCE_S = 120.0
 """A question that needs this long has failed; none waits for it to pass."""
 
 HANDOFF = "Ask Eve."
