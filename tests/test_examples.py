@@ -44,7 +44,7 @@ def printed(folder: Path, name: str) -> str:
             environment = {
                 **os.environ,
                 "GATE": stage.gate.rpartition("/")[0],
-                "MODEL": "demo",
+                "MODEL": "demo-parallel",
                 "PYTHONPATH": str(ROOT / "src"),
             }
             command = [str(PYTHONS[name]), str(EXAMPLES / f"{name}.py")]
@@ -57,22 +57,24 @@ def printed(folder: Path, name: str) -> str:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_an_example_runs_its_call_once_it_is_granted(tmp_path: Path, name: str) -> None:
-    assert printed(tmp_path, name).startswith("looked up ")
-
-
-@pytest.mark.parametrize("name", NAMES)
-def test_an_example_does_not_run_a_call_that_somebody_else_has_claimed(
+def test_an_example_runs_what_it_is_granted_and_not_what_somebody_else_has_claimed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
+    """Two calls of one turn, of which the one that is asked for last comes too late."""
     granting = QueuedLedger.claim
+    asked: list[str] = []
 
-    async def too_late(ledger: QueuedLedger, claim: Claim) -> int | Refusal:
-        await granting(ledger, replace(claim, key="somebody else's"))
+    async def late_the_second_time(ledger: QueuedLedger, claim: Claim) -> int | Refusal:
+        asked.append(claim.slot)
+        if len(asked) == 2:
+            await granting(ledger, replace(claim, key="somebody else's"))
         return await granting(ledger, claim)
 
-    monkeypatch.setattr(QueuedLedger, "claim", too_late)
-    assert printed(tmp_path, name) == "not run: duplicate_delivery\n"
+    monkeypatch.setattr(QueuedLedger, "claim", late_the_second_time)
+    ran, refused = sorted(printed(tmp_path, name).splitlines())
+    assert ran.startswith("looked up ")
+    assert refused == "not run: duplicate_delivery"
+    assert sorted(asked) == ["0", "1"]
 
 
 @pytest.mark.parametrize("name", PYTHONS)
