@@ -303,8 +303,9 @@ def test_each_request_counts_against_its_tenants_limits(run: Run, tmp_path: Path
 
 def test_an_application_cancels_its_own_turn_and_claims_its_own_call(run: Run, tmp_path: Path) -> None:
     async def main() -> None:
-        provider = Provider(turn(), turn(number=2)[:-1])
-        async with socketed(tmp_path, provider) as world, connected(world) as client:
+        provider = Provider(turn(), turn(number=2, lane="a")[:-1])
+        announced = {"X-Turngate-Announce": "turns"}
+        async with socketed(tmp_path, provider) as world, connected(world, headers=announced) as client:
 
             async def post(path: str, key: str = KEY) -> Any:
                 head = f"POST /turngate/turns/{path} HTTP/1.1\r\nHost: a\r\nAuthorization: Bearer {key}\r\nContent-Length: 0\r\n\r\n"
@@ -312,22 +313,24 @@ def test_an_application_cancels_its_own_turn_and_claims_its_own_call(run: Run, t
                 return answer.status, json.loads(answer.body)
 
             await ask(client)
-            await read_turn(client)
+            said, *events = await read_turn(client)
+            assert events == turn()
+            assert json.loads(said)["type"] == "turngate.turn"
             (released,) = await world.turns()
+            assert (released.turn_id, released.bytes_injected) == (json.loads(said)["turn"], len(said))
             call = f"{released.turn_id}/calls/call_1/claim"
             assert (await post(call, "somebody else"))[0] == 404
             status, granted = await post(call)
             assert (status, granted["granted"]) == (200, True)
-            await ask(client)
+            await ask(client, stream_id="a")
+            named = json.loads(await client.recv())
+            assert named["stream_id"] == "a"
             for _ in range(BEFORE_CALL):
                 await client.recv()
-            held = await until(world, GateState.HOLDING)
-            path = f"{held.start.turn_id}/cancel"
+            await until(world, GateState.HOLDING)
+            path = f"{named['turn']}/cancel"
             assert (await post(path, "somebody else"))[0] == 404
-            assert await post(path) == (
-                200,
-                {"turn": held.start.turn_id, "outcome": "cancelled", "ended": True},
-            )
+            assert await post(path) == (200, {"turn": named["turn"], "outcome": "cancelled", "ended": True})
             assert details((await read_turn(client))[-1])["reason"] == "cancelled_by_client"
 
     run(main())

@@ -145,6 +145,10 @@ class ResponsesSocket:
         frames = MessagesFramer(policy.limits.frame_bytes).receive_data(data)
         return any(may_hold(decoder.decode(frame)) for frame in frames)
 
+    def announcement(self, turn_id: str, lane: str | None) -> bytes:
+        """An event that names a turn to whoever wants to know, as a message."""
+        return _written({"type": "turngate.turn", "turn": turn_id}, lane)
+
     def error(self, status: int, text: str, details: Mapping[str, object], lane: str | None) -> bytes:
         """The error event for what got no response, as a message."""
         return _written({**told.error_event(text, details), "status": status}, lane)

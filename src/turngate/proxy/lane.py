@@ -168,6 +168,10 @@ class LaneConnection(Protocol):
         """A turn for a response that nobody has asked for in so many words."""
         ...
 
+    async def announce(self, turn: LaneTurn) -> None:
+        """A turn is about to begin; tell the client which, if it wants to know."""
+        ...
+
     def remember(self, response_id: str, tools: Toolset) -> None:
         """A response has begun; another one may go on from it."""
         ...
@@ -259,6 +263,8 @@ class Lane:
         if turn is None or (self._is_late(arrival) and not turn.begun):
             await self._stray(arrival, data)
             return
+        if not turn.begun:
+            await self._connection.announce(turn)
         if arrival.response_id is not None:
             self._connection.remember(arrival.response_id, turn.tools)
         await turn.hear(arrival, data)

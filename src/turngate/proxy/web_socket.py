@@ -52,6 +52,9 @@ METHOD: Final = "WEBSOCKET"
 CONNECTION: Final = b"x-turngate-connection"
 """Names the connection. A handshake is over before there are turns; a turn is named where it is refused."""
 
+ANNOUNCE: Final = b"x-turngate-announce"
+"""With it in the handshake, an event `turngate.turn` names each turn before its first message."""
+
 IDLE_S: Final = 3600.0
 """How long a connection may be silent between turns: as long as OpenAI keeps one open at all."""
 
@@ -149,6 +152,7 @@ class SocketRelay:
         self._owner = owner_of(scope["headers"])
         self._owner_digest = owner_digest(server.judging.ledger, self._owner)
         self._conversation = conversation_of(scope["headers"], self._owner)
+        self._announces = any(name.lower() == ANNOUNCE for name, _ in scope["headers"])
         self._lanes: dict[str | None, Lane] = {}
         self._lane_tasks: set[asyncio.Task[None]] = set()
         self._admitted: dict[str, Caller] = {}
@@ -220,6 +224,14 @@ class SocketRelay:
         if (stop := self._stop_of(turn.facts())) is not None:
             turn.stop(stop)
         return turn
+
+    async def announce(self, turn: LaneTurn) -> None:
+        """A turn is about to begin; tell the client which, if it wants to know."""
+        if not self._announces or turn.reply.ended:
+            return
+        for payload, text in payloads(SPEECH.announcement(turn.start.turn_id, turn.lane.name)):
+            turn.session.tally.bytes_injected += len(payload)
+            await self.post(payload, text)
 
     def remember(self, response_id: str, tools: Toolset) -> None:
         """A response has begun; another one may go on from it."""
