@@ -108,7 +108,7 @@ def test_whoever_waits_hears_of_the_end_after_the_turns_were_stopped(run: Run) -
             assert not asking.is_open
             assert not asking.tell(messages.Drain())
             with pytest.raises(ChannelError, match="gone"):
-                await asking.ask(messages.Find("z"), messages.Found, None)
+                await asking.ask(messages.Find("z"), messages.Found, 1)
             for task in list(answering._tasks):
                 task.cancel()
 

@@ -21,6 +21,7 @@ from tests.transport.peer import Peer
 from tests.workers.crew import Crew, crew, is_alive
 from tests.workers.paired import paired, recorded
 from turngate.core.verdict import Outcome, Reason
+from turngate.errors import TurngateError
 from turngate.metrics import State
 from turngate.workers import pool
 from turngate.workers.pool import summed
@@ -263,6 +264,24 @@ def test_a_worker_that_answers_nothing_for_long_is_ended(
             await pair.pool._watch(hand.seat)
             assert hand.seat.process.returncode == -9
             assert not hand.seat.state.answers
+
+    run(main())
+
+
+def test_workers_that_cannot_start_end_everything_with_their_reason(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(pool, "TRIES", 2)
+
+    async def main() -> None:
+        server, provider = {"tenant_from": "gate_key"}, {"credential_env": "NO_SUCH_VARIABLE"}
+        async with paired(tmp_path, server=server, provider=provider) as pair:
+            pair.pool._listeners = [[]]
+            async with pair.pool.running():
+                await pair.pool.until_all_serve()
+            with pytest.raises(TurngateError, match=r"2 workers in a row could not start: .*NO_SUCH_VARIABLE"):
+                pair.pool.failed.result()
+            assert not pair.pool._seats
 
     run(main())
 

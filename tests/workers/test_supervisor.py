@@ -52,24 +52,6 @@ def test_on_sigterm_nothing_new_begins_and_every_turn_under_way_finishes(run: Ru
     run(main())
 
 
-ONE_TRY = "from turngate.workers import pool; pool.TRIES = 1"
-
-
-def test_workers_that_cannot_start_end_the_supervisor_with_their_reason(run: Run, tmp_path: Path) -> None:
-    async def main() -> None:
-        credential = 'credential_env = "NO_SUCH_VARIABLE"\n'
-        at = Crew(tmp_path, 1, 2, credential, 'tenant_from = "gate_key"\n')
-        with pytest.raises((AssertionError, FileNotFoundError)):
-            await at.start(patch=ONE_TRY)
-        assert at.popen is not None
-        assert at.popen.wait(20) == 2
-        assert "1 workers in a row could not start" in at.log
-        assert "NO_SUCH_VARIABLE" in at.log
-        assert "Traceback" not in at.log
-
-    run(main())
-
-
 @pytest.mark.parametrize("shares", [False, True])
 def test_an_address_that_is_taken_is_said_before_anything_starts(tmp_path: Path, *, shares: bool) -> None:
     with socket.create_server(("127.0.0.1", 0), reuse_port=shares) as other:

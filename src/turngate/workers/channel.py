@@ -23,6 +23,8 @@ from turngate.workers.messages import DECODER, Failed, Message
 T = TypeVar("T", bound=Message)
 Handler = Callable[[Any], Any]
 
+READ_FIRST_S: Final = 0.02
+
 _HEAD: Final = struct.Struct(">Iq")
 _log = structlog.get_logger("turngate")
 
@@ -76,7 +78,7 @@ class Channel(asyncio.Protocol):
             answer.set_exception(ChannelError("the other process is gone"))
         return answer
 
-    async def ask(self, message: Message, kind: type[T], timeout_s: float | None) -> T:
+    async def ask(self, message: Message, kind: type[T], timeout_s: float) -> T:
         """Ask, and wait for an answer of this kind."""
         return expected(await within(self.question(message), timeout_s), kind)
 
@@ -157,13 +159,20 @@ class Channel(asyncio.Protocol):
             self._send(-number, answer)
 
 
-async def within(answer: asyncio.Future[Message], timeout_s: float | None) -> Message:
-    """Wait for an answer, but not for ever."""
+async def within(answer: asyncio.Future[Message], timeout_s: float) -> Message:
+    """Wait for an answer, but not for ever. Whoever waits goes on in the step in which it comes."""
+    loop = asyncio.get_running_loop()
+
+    def give_up() -> None:
+        if not answer.done():
+            answer.set_exception(ChannelError(f"no answer within {timeout_s} s"))
+
+    # If this process itself was stopped, the time is over before what has come is read: so that is read first.
+    timer = loop.call_later(timeout_s, loop.call_later, READ_FIRST_S, give_up)
     try:
-        async with asyncio.timeout(timeout_s):
-            return await answer
-    except TimeoutError:
-        raise ChannelError(f"no answer within {timeout_s} s") from None
+        return await answer
+    finally:
+        timer.cancel()
 
 
 def expected(found: Message, kind: type[T]) -> T:
