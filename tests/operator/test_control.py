@@ -443,6 +443,26 @@ def test_a_latch_in_observe_mode_stops_requests_and_says_what_it_cannot_stop(
     run(main())
 
 
+def test_a_disabled_tool_ends_an_observed_turn_under_way_and_is_let_pass_in_the_next(
+    run: Run, tmp_path: Path
+) -> None:
+    """Who only observes withholds nothing on a verdict; a stop is an operator's own act."""
+
+    async def main() -> None:
+        upstream = Upstream()
+        async with staged(tmp_path, upstream, provider={"mode": "observe"}) as stage:
+            async with stage.world.connect() as client:
+                client.writer.write(request())
+                await client.read_until(CALL)
+                latch = await stage.operator.latch("disable_tool", tool="send_mail")
+                assert len(latch["turns"]) == 1
+                assert b"tool_disabled" in await client.read_until(LAST_CHUNK)
+            upstream.go_on.set()
+            assert (await stage.world.ask()).has_call()
+
+    run(main())
+
+
 def test_a_setting_to_release_without_a_record_releases_nothing_that_is_latched(
     run: Run, tmp_path: Path
 ) -> None:
