@@ -121,3 +121,8 @@ def test_a_path_may_begin_at_home(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_far_miss_lists_what_there_is() -> None:
     assert keys.nearest("zzz", ["b", "a"]) == "; known are a, b"
     assert keys.nearest("listn", ["listen", "log"]) == "; did you mean 'listen'?"
+
+
+def test_text_from_a_variable_is_plain_text_once_it_is_read() -> None:
+    """Workers get the configuration in a form that knows nothing of where a value came from."""
+    assert type(keys.text(keys.Untyped("demo"))) is str

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.anyio
 WITHIN_S = 20.0
+SPANS = 200 if os.environ.get("TURNGATE_SOAK") == "1" else 4
 
 
 async def until(holds: Callable[[], bool]) -> None:
@@ -310,7 +311,7 @@ async def test_processes_release_nothing_after_a_latch_of_another_process(server
                 assert process.stdout is not None
                 await asyncio.to_thread(process.stdout.readline)
             spans: list[tuple[int, int]] = []
-            for _ in range(4):
+            for _ in range(SPANS):
                 latch = latched()
                 await ledger.latch(latch)
                 assert await ledger.unheard() == ()

@@ -44,7 +44,7 @@ def text(value: Any) -> str:
     """Any text."""
     if not isinstance(value, str):
         raise ValueError("must be text in quotes")  # noqa: TRY004 -- one kind of complaint for a caller to catch
-    return value
+    return str(value)
 
 
 def flag(value: Any) -> bool:
@@ -267,9 +267,9 @@ POLICY_SECTION: dict[str, Reader] = {
 }
 RULE: dict[str, Reader] = {"action": one_of(RuleAction), "tenant": text, "upstream": text, "tool": text}
 LEDGER: dict[str, Reader] = {
-    "key_file": path,
-    "dir": path,
     "url": ledger_url,
+    "dir": path,
+    "key_file": path,
     "timeout_s": seconds,
     "release_without_record": flag,
     "checkpoint_dir": folder,

@@ -29,6 +29,7 @@ GRACE_S: Final = 5.0
 LOOK_S: Final = 0.5
 """How often is looked for gates that are gone."""
 RECONNECT_S: Final = 0.25
+STOP_S: Final = 2.0
 
 
 class Gate(Protocol):
@@ -63,9 +64,9 @@ class Watch:
         self._thread.start()
 
     def stop(self) -> None:
-        """Listen no more."""
+        """Listen no more. A thread that waits for a server that is silent is left to find out by itself."""
         self._stopping.set()
-        self._thread.join()
+        self._thread.join(STOP_S)
 
     def _run(self) -> None:
         while not self._stopping.is_set():
