@@ -2,7 +2,8 @@ from __future__ import annotations
 
 import hashlib
 import json
-from typing import TYPE_CHECKING
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -10,9 +11,11 @@ from tests.ledger.turns import blocked, passed, released, sql, started
 from turngate.core.verdict import Outcome, Reason
 from turngate.errors import LedgerCorruptError, LedgerError
 from turngate.ledger.chain import GENESIS, Checkpoint, link_hash
-from turngate.ledger.entry import TurnEntry
+from turngate.ledger.claim import Claim
+from turngate.ledger.entry import CallEntry, Delivery, TurnEntry
 from turngate.ledger.location import LedgerPlace
-from turngate.ledger.reader import LedgerReader, TurnFilter
+from turngate.ledger.reader import LedgerReader, Span, TurnFilter
+from turngate.ledger.turn_id import first_turn_id
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -111,3 +114,48 @@ async def test_an_absent_foreign_or_damaged_file_is_named(tmp_path: Path) -> Non
     with pytest.raises(LedgerCorruptError):
         LedgerReader(damaged)
     assert not (tmp_path / "absent.db").exists()
+
+
+async def test_waits_are_ranked_and_ends_counted_step_by_step_in_either_database(store: Store) -> None:
+    began = 1_000_000_000.0
+    span = Span(since=began, until=began + 600, step_s=60)
+
+    def turn(number: int, step: int, wait: float, **fields: Any) -> TurnEntry:
+        start = began + 60 * step + 1
+        call = CallEntry(choice=0, slot="0", tool="x", first_event_at=start + wait)
+        fields = {"first_event_at": start + wait, "decided_at": start + 2 * wait, "calls": (call,), **fields}
+        turn_id = first_turn_id(start)[:-6] + f"{number:06}"
+        return released(started(turn_id=turn_id, started_at=start, response_id=f"r{number}"), **fields)
+
+    async with store.running() as ledger:
+        for number in range(1, 101):
+            await ledger.release(turn(number, 3, number / 128))
+        alone = turn(101, 7, 0.5)
+        await ledger.release(alone)
+        stopped = replace(
+            turn(102, 7, 0.25), outcome=Outcome.BLOCKED, reason=Reason.INVALID, delivery=Delivery.NONE
+        )
+        await ledger.record(stopped)
+        ledger.submit(passed(started(turn_id=first_turn_id(began + 60 * 7), started_at=began + 60 * 7)))
+        ledger.confirm_delivery(alone.turn_id, Delivery.SENT)
+        await ledger.claim(Claim(turn_id=alone.turn_id, choice=0, slot="0", key="", at=7.5))
+    with store.reader() as reader:
+        assert [
+            (each.step, each.outcome, each.reason, each.turns) for each in reader.count_decided(span)
+        ] == [
+            (3, "released", "valid", 100),
+            (7, "blocked", "invalid", 1),
+            (7, "released", "valid", 1),
+        ]
+        for waits in reader.measure_waits(span).values():
+            assert [(each.step, each.turns, each.p50, each.p99) for each in waits] == [
+                (3, 100, 50 / 128, 99 / 128),
+                (7, 2, 0.25, 0.5),
+            ]
+        assert reader.count_decided(replace(span, until=began + 60)) == []
+        assert [(each.slot, each.at) for each in reader.list_claims(alone.turn_id)] == [("0", 7.5)]
+        assert reader.list_claims(stopped.turn_id) == []
+        sent_at = reader.get_delivery_time(alone.turn_id)
+        assert sent_at is not None
+        assert sent_at > began
+        assert reader.get_delivery_time(stopped.turn_id) is None
