@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import json
+import os
+import random
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -46,6 +49,7 @@ from turngate.offline.reply import End
 from turngate.proxy.lane import Lane
 from turngate.proxy.relay import LATCH_GRACE_S
 
+SOAK = os.environ.get("TURNGATE_SOAK") == "1"
 FIXTURES = Path(__file__).parents[2] / "fixtures" / "openai_responses"
 
 
@@ -541,6 +545,57 @@ def test_a_request_without_tools_goes_on_with_those_of_the_response_before(run: 
                     assert got == turn(number=number)
                 else:
                     assert details(got[-1])["reason"] == said
+
+    run(main())
+
+
+@pytest.mark.parametrize("seed", range(200 if SOAK else 6))
+def test_lanes_that_interleave_at_random_are_judged_each_as_if_alone(
+    run: Run, tmp_path: Path, seed: int
+) -> None:
+    """Three lanes of three turns each; every lane is at whichever of its messages comes up."""
+    rng = random.Random(seed)
+    kinds_of_turn = ("good", "bad", "text", "cut")
+    plan = {lane: [rng.choice(kinds_of_turn) for _ in range(3)] for lane in ("a", "b", None)}
+
+    def messages(kind: str, number: int, lane: str | None) -> list[str]:
+        if kind == "text":
+            return text_turn(number, lane)
+        whole = turn(BAD if kind == "bad" else GOOD, number, lane)
+        return whole if kind != "cut" else whole[: rng.randrange(BEFORE_CALL + 1, len(whole) - 1)]
+
+    numbers = itertools.count(1)
+    sent = {lane: [messages(kind, next(numbers), lane) for kind in kinds] for lane, kinds in plan.items()}
+
+    def expected(lane: str | None) -> list[str]:
+        found: list[str] = []
+        for kind, said in zip(plan[lane], sent[lane], strict=True):
+            found += said if kind in ("good", "text") else [*said[:BEFORE_CALL], "error"]
+        return found
+
+    async def script(connection: ServerConnection) -> None:
+        for _ in range(9):
+            await connection.recv()
+        waiting = {lane: [each for said in turns for each in said] for lane, turns in sent.items()}
+        while waiting := {lane: left for lane, left in waiting.items() if left}:
+            await connection.send(waiting[rng.choice(list(waiting))].pop(0))
+            if rng.random() < 0.2:
+                await asyncio.sleep(0)
+        await connection.close()
+
+    async def main() -> None:
+        async with socketed(tmp_path, script) as world, connected(world) as client:
+            for lane in (None, "a", "b") * 3:
+                await ask(client, **({} if lane is None else {"stream_id": lane}))
+            got: dict[str | None, list[str]] = {lane: [] for lane in plan}
+            for each in await read_to_end(client):
+                value = json.loads(each)
+                got[value.get("stream_id")].append("error" if value["type"] == "error" else each)
+            turns = await world.turns(9)
+            assert got == {lane: expected(lane) for lane in plan}
+        planned = [kind for kinds in plan.values() for kind in kinds]
+        assert sum(each.outcome == "released" for each in turns) == planned.count("good")
+        assert sum(each.outcome == "passed" for each in turns) == planned.count("text")
 
     run(main())
 

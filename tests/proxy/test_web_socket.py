@@ -37,6 +37,7 @@ from tests.proxy.socketed import (
     turn,
 )
 from tests.proxy.test_lane import until, until_so
+from turngate.access.keys import GateKeyStore, gate_key_path
 from turngate.core.gate import GateState
 from turngate.errors import LedgerUnavailableError
 from turngate.proxy import web_socket
@@ -297,6 +298,32 @@ def test_each_request_counts_against_its_tenants_limits(run: Run, tmp_path: Path
             provider.turns = [text_turn(2, "b")]
             await ask(client, stream_id="b")
             assert await read_turn(client) == text_turn(2, "b")
+
+    run(main())
+
+
+def test_a_gate_key_opens_a_connection_with_the_held_credential_until_it_is_revoked(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HELD_CREDENTIAL", "sk-held")
+
+    async def main() -> None:
+        provider = Provider(turn())
+        settings = {"server": {"tenant_from": "gate_key"}, "provider": {"credential_env": "HELD_CREDENTIAL"}}
+        async with socketed(tmp_path, provider, **settings) as world:
+            keys = GateKeyStore(gate_key_path(world.ledger))
+            key, secret = keys.create("team-a")
+            async with connected(world, headers={"Authorization": f"Bearer {secret}"}) as client:
+                await ask(client)
+                assert await read_turn(client) == turn()
+                assert dict(provider.headers)["authorization"] == "Bearer sk-held"
+                keys.revoke(key.id)
+                await ask(client, stream_id="a")
+                told = json.loads(await client.recv())
+            assert (told["status"], told["code"], told["stream_id"]) == (401, "unknown_gate_key", "a")
+            assert len(provider.asked) == 1
+            turn_ = await world.turn()
+        assert (turn_.tenant, turn_.actor) == ("team-a", key.id)
 
     run(main())
 
