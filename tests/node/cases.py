@@ -13,7 +13,7 @@ from typing import Any
 from tests.fixtures.catalogue import Fixture, fixtures
 from turngate.core.policy import Mode
 from turngate.core.verdict import Outcome
-from turngate.offline.envelope import Envelope
+from turngate.offline.envelope import PATHS, Envelope
 from turngate.offline.reply import End
 
 SOAK = os.environ.get("TURNGATE_SOAK") == "1"
@@ -58,6 +58,7 @@ VERCEL = (
 WAYS = (
     *_ways("openai", "openai_chat", "chat", ("raw", "helper", "runner"), ("whole", "whole runner")),
     *_ways("openai", "openai_responses", "responses", ("raw", "helper")),
+    *_ways("openai", "openai_assistants", "assistants", ("raw", "helper")),
     *_ways("openai", "openai_completions", "completions", ("raw",)),
     *_ways(
         "anthropic", "anthropic_messages", "messages", ("raw", "helper", "runner"), ("whole", "whole runner")
@@ -76,6 +77,7 @@ WAYS = (
     *_ways("mistral", "mistral_chat", "chat", ("stream",)),
     *_ways("mistral", "mistral_conversations", "conversations", ("stream",)),
     *_ways("cohere", "cohere_chat", "chat", ("stream",)),
+    *_ways("cohere", "cohere_chat_v1", "v1", ("stream",)),
 )
 
 SHOWN = tuple(
@@ -123,7 +125,7 @@ class Case:
 
 @cache
 def readable(dialect: str, streamed: bool) -> tuple[Case, ...]:
-    """The tool turns of a dialect that a client sees to their end; what is pinned, all have alike."""
+    """The tool turns of a dialect that answer the usual request and that a client sees to their end; what is pinned, all have alike."""
     found = []
     for fixture in fixtures():
         envelope = fixture.envelope
@@ -132,8 +134,9 @@ def readable(dialect: str, streamed: bool) -> tuple[Case, ...]:
         observed = envelope.upstream is not None and envelope.upstream.mode is not Mode.ENFORCE
         left = envelope.end is End.CANCELLED or envelope.form == "items"
         alone = bool(envelope.pinned) and dialect != "vercel_ui"
+        elsewhere = envelope.method != "POST" or envelope.path != PATHS.get(dialect, envelope.path)
         judged = fixture.expect.outcome in (Outcome.RELEASED, Outcome.BLOCKED)
-        if envelope.streamed is streamed and judged and not (observed or left or alone):
+        if envelope.streamed is streamed and judged and not (observed or left or alone or elsewhere):
             found.append(Case(fixture, envelope))
     return tuple(found)
 

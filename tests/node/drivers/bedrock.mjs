@@ -54,9 +54,18 @@ function chunk(seen, { choices: [{ delta, finish_reason }] }) {
   }
 }
 
+/** One of Command R's lines; the last repeats the calls whole, and they have no ids. */
+function command(seen, { event_type: kind, text, finish_reason, response }) {
+  if (kind === "text-generation") seen.text += text;
+  if (kind !== "stream-end") return;
+  seen.ending = finish_reason;
+  for (const { name, parameters } of response.tool_calls ?? []) seen.call(seen.slots.size, null, name, parameters);
+}
+
 /** AWS's SDK hands the model's own events on; what they are, the model's family says. */
 function inside(seen, said) {
   if (said.choices?.length) chunk(seen, said);
+  else if (said.event_type) command(seen, said);
   else if (said.type) event(seen, said);
   else converse(seen, said);
 }
@@ -80,11 +89,12 @@ serve({
   },
   "invoke.whole": async (job, seen) => {
     const { body } = await sdk(job).send(new InvokeModelCommand(invoked(job)));
-    const { content, stop_reason } = parsed(body);
-    seen.ending = stop_reason;
-    for (const { type, text, id, name, input } of content) {
-      seen.text += text ?? "";
+    const { content, stop_reason, text, tool_calls, finish_reason } = parsed(body);
+    Object.assign(seen, { text: text ?? "", ending: stop_reason ?? finish_reason });
+    for (const { type, text: words, id, name, input } of content ?? []) {
+      seen.text += words ?? "";
       if (type === "tool_use") seen.call(seen.slots.size, id, name, input);
     }
+    for (const { name, parameters } of tool_calls ?? []) seen.call(seen.slots.size, null, name, parameters);
   },
 });

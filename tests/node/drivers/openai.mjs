@@ -1,4 +1,5 @@
-// `openai`: Chat Completions, Responses and legacy Completions; the raw streams, the accumulating helpers, the tool runner.
+// `openai`: Chat Completions, Responses, runs of the Assistants and legacy Completions; the raw streams, the accumulating helpers,
+// the tool runner.
 
 import OpenAI from "openai";
 import { serve } from "./drive.mjs";
@@ -62,6 +63,21 @@ function response(seen, { output, output_text, status }) {
   output.forEach((each, at) => item(seen, at, each));
 }
 
+/** A run that requires action lists the calls; the documentation's loop runs them then. */
+function run(seen, { status, required_action: action }) {
+  seen.ending = status;
+  seen.settle([]);
+  if (status !== "requires_action") return;
+  for (const { id, function: called } of action?.submit_tool_outputs.tool_calls ?? []) {
+    seen.call(seen.slots.size, id, called.name, called.arguments);
+  }
+}
+
+function ofRun(seen, { event: name, data }) {
+  if (name === "thread.message.delta") seen.text += (data.delta.content ?? []).map(({ text }) => text?.value ?? "").join("");
+  if (data.object === "thread.run") run(seen, data);
+}
+
 serve({
   "chat.raw": async (job, seen) => {
     const stream = await sdk(job).chat.completions.create({ ...job.request, stream: true });
@@ -93,6 +109,16 @@ serve({
     response(seen, await stream.finalResponse());
   },
   "responses.whole": async (job, seen) => response(seen, await sdk(job).responses.create({ ...job.request, stream: false })),
+  "assistants.raw": async (job, seen) => {
+    const stream = await sdk(job).beta.threads.runs.create("thread_1", { ...job.request, stream: true });
+    for await (const each of stream) ofRun(seen, each);
+  },
+  "assistants.helper": async (job, seen) => {
+    const stream = sdk(job).beta.threads.runs.stream("thread_1", job.request);
+    for await (const each of stream) ofRun(seen, each);
+    run(seen, await stream.finalRun());
+  },
+  "assistants.whole": async (job, seen) => run(seen, await sdk(job).beta.threads.runs.create("thread_1", { ...job.request, stream: false })),
   "completions.raw": async (job, seen) => {
     const stream = await sdk(job).completions.create({ ...job.request, stream: true });
     for await (const { choices } of stream) {
