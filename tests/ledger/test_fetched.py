@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import Coroutine
 from dataclasses import replace
 from typing import Any
 
+import apsw
 import pytest
 
 from tests.ledger.stores import Store
 from tests.ledger.turns import blocked, passed, released, started
 from turngate.core.finding import Code
 from turngate.core.verdict import Outcome, Reason
-from turngate.ledger.entry import TurnEntry
+from turngate.ledger.entry import TurnEntry, canonical
 from turngate.ledger.queued import QueuedLedger
+from turngate.ledger.sqlite_database import STATEMENTS, create_schema
 from turngate.ledger.store import Receipt, Refusal
 
 ONCE = Refusal(Reason.DUPLICATE_DELIVERY, Code.DUPLICATE_DELIVERY)
@@ -164,6 +167,14 @@ def test_of_such_a_response_too_what_was_refused_or_never_told_stays_so(store: S
 
     lost = cancelled(fetched(staged=True, response_id="lost"), Reason.RESTART, calls=())
     assert answers(store, lost, handing_over("a", response_id="lost")) == [None, ONCE]
+
+
+def test_where_every_response_has_the_same_id_a_release_does_not_look_at_all_that_came_before() -> None:
+    with contextlib.closing(apsw.Connection(":memory:")) as connection:
+        create_schema(connection)
+        asked = {"payload": canonical(released()).decode()}
+        plan = connection.execute(f"EXPLAIN QUERY PLAN {STATEMENTS['find_delivery']}", asked)
+        assert "USING INDEX turns_by_response (response_id=? AND turn_id>?)" in str(list(plan))
 
 
 def test_two_fetches_at_once_release_once(store: Store) -> None:

@@ -302,6 +302,22 @@ async def test_what_a_gate_left_that_was_killed_is_ended_by_another(
     check_after(server_store, [line for line in output.split("\n")[:-1] if line != "stopped"])
 
 
+async def test_a_gate_that_has_nothing_to_write_is_not_taken_for_dead_when_its_connection_ends(
+    server_store: Store,
+) -> None:
+    """As when the server restarts while a turn is held and its provider thinks."""
+    async with server_store.running(grace_s=1.0), server_store.running(grace_s=1.0) as idle:
+        start = started()
+        idle.hold(start)
+        await idle.record(blocked())
+        server_store.sql(
+            "SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity WHERE application_name ~ '^turngate'"
+        )
+        await asyncio.sleep(2.5)
+        assert isinstance(await idle.release(released(start)), Receipt)
+        assert server_store.sql("SELECT number FROM writers ORDER BY 1") == [(1,), (2,)]
+
+
 async def test_processes_release_nothing_after_a_latch_of_another_process(server_store: Store) -> None:
     """Two gates in processes of their own release as fast as they can; a third latches, lifts and latches."""
     async with server_store.running() as ledger:

@@ -29,6 +29,7 @@ class Board:
     knows_better: int = 0
     told: list[tuple[int, int]] = field(default_factory=list)
     gone: list[int] = field(default_factory=list)
+    called: int = 0
 
     def show(self, generation: int, latches: list[bytes]) -> bool:
         self.told.append((generation, len(latches)))
@@ -37,6 +38,9 @@ class Board:
 
     def take_over(self, writer: int) -> None:
         self.gone.append(writer)
+
+    def come_forward(self) -> None:
+        self.called += 1
 
 
 def until(holds: Callable[[], bool]) -> None:
@@ -82,7 +86,7 @@ def test_it_comes_back_and_reads_again_until_the_board_shows_what_is_in_force(se
 def test_a_gate_counts_as_gone_after_its_grace_and_not_while_it_holds_its_lock(server_store: Store) -> None:
     living = server_store.database()
     server_store.sql("INSERT INTO writers (host, generation) VALUES ('ghost', 0)")
-    board = Board()
+    board = Board(writer=1)
     watch = Watch(
         lambda: connect(server_store.place, timeout_s=2, application="turngate test"),
         board,
@@ -95,7 +99,25 @@ def test_a_gate_counts_as_gone_after_its_grace_and_not_while_it_holds_its_lock(s
     assert time.monotonic() - began >= 0.2
     watch.stop()
     assert set(board.gone) == {2}
+    assert board.called == 0
     living.close()
+
+
+def test_a_gate_is_called_that_the_others_do_not_see(server_store: Store) -> None:
+    server_store.database().close()
+    for statement in ("SELECT 1", "INSERT INTO writers (host, generation) VALUES ('me', 0)"):
+        server_store.sql(statement)  # struck off the list, and then without its lock
+        board = Board(writer=2)
+        watch = Watch(
+            lambda: connect(server_store.place, timeout_s=2, application="turngate test"),
+            board,
+            poll_s=0.02,
+            grace_s=1,
+        )
+        watch.start()
+        until(lambda board=board: board.called > 0)  # type: ignore[misc]
+        watch.stop()
+        assert board.gone == []
 
 
 def test_those_who_have_not_heard_are_named_and_waited_for_no_longer_than_the_limit(

@@ -205,14 +205,15 @@ class Database(ABC):
         self._append("opened", canonical(opened))
         return now
 
-    def _end_turns(self, now: float, **left_by: object) -> None:
-        """End what processes that are gone left open: held turns are cancelled, unconfirmed sends unknown."""
+    def _end_turns(self, now: float, **left_by: object) -> int:
+        """End what processes that are gone left open: held turns are cancelled, unconfirmed sends unknown; returns how many."""
         unfinished = [turn_from(payload) for (payload,) in self._rows("list_unfinished", left_by)]
         unconfirmed = [turn_id for (turn_id,) in self._rows("list_unconfirmed", left_by)]
         for turn in unfinished:
             self._append("decided", canonical(self._ended(turn, now)))
         for turn_id in unconfirmed:
             self._append("delivery", canonical(DeliveryNote(turn_id, Delivery.UNKNOWN, now)))
+        return len(unfinished) + len(unconfirmed)
 
     def _ended(self, turn: TurnEntry, now: float) -> TurnEntry:
         """How a turn ended that was never decided: by the operator whose latch names it, else by the restart."""

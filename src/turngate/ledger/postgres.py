@@ -13,7 +13,7 @@ from turngate.errors import LedgerError
 from turngate.ledger.database import Write
 from turngate.ledger.latch import Latch
 from turngate.ledger.postgres_connection import connect
-from turngate.ledger.postgres_database import LEFT, PostgresDatabase
+from turngate.ledger.postgres_database import LEFT, PRESENT, PostgresDatabase
 from turngate.ledger.postgres_watch import GRACE_S, POLL_S, Watch, unheard
 from turngate.ledger.queued import QueuedLedger
 
@@ -98,6 +98,10 @@ class PostgresLedger(QueuedLedger):
         """End what a gate left that is gone."""
         self._wake(self._tell, Write(LEFT, str(writer), b""))
 
+    def come_forward(self) -> None:
+        """Have the writer's connection looked after, though there may be nothing to write."""
+        self._wake(self._tell, Write(PRESENT, "", b""))
+
     def _show_later(self, generation: int, latches: list[bytes]) -> None:
         self._wake(self._show, generation, latches, None)
 
@@ -106,9 +110,8 @@ class PostgresLedger(QueuedLedger):
     def _show(
         self, generation: int, latches: list[bytes], shown: concurrent.futures.Future[bool] | None
     ) -> None:
-        if (
-            generation < self._written
-        ):  # older than what we know; a server that has lost latches is not believed
+        if generation < self._written:
+            # Older than what we know. Nor is a server believed that has lost latches.
             if shown is not None:
                 shown.set_result(False)
             return

@@ -50,7 +50,11 @@ CHAIN: Final = 0
 RECONNECT_S: Final = 0.5
 """How long a server that could not be reached is not asked again: whoever waits is told at once."""
 LEFT: Final = "left"
-"""A write of ours: end the turns of a gate that is gone. It makes entries of the usual kinds."""
+"""A write of ours: end turns of a gate that is gone. It makes entries of the usual kinds."""
+PRESENT: Final = "present"
+"""A write of ours that writes nothing: what its transaction begins with is a connection, and the lock that says that we live."""
+AT_ONCE: Final = 100
+"""How many turns are ended in one transaction, so that nobody waits long for the chain."""
 
 
 class PostgresDatabase(Database):
@@ -109,9 +113,8 @@ class PostgresDatabase(Database):
         failpoint.hit("ledger.before_commit")
         done = self._live.connection.execute("COMMIT")
         self._end_group()
-        if (
-            done.statusmessage != "COMMIT"
-        ):  # a transaction that had failed is rolled back, and no error says so
+        if done.statusmessage != "COMMIT":
+            # A transaction that had failed is rolled back, and no error says so.
             raise LedgerUnavailableError(f"{self.name}: the transaction was rolled back")
         self._committed = self._head
         failpoint.hit("ledger.after_commit")
@@ -131,10 +134,10 @@ class PostgresDatabase(Database):
     def close(self) -> None:
         """End our own turns and leave; where that is impossible, the other gates do it for us."""
         try:
-            if self._session is not None:
+            ended = 1
+            while self._session is not None and ended:
                 self._start(self._session)
-                self._end_turns(time.time(), writer=self.writer)
-                self._tell("unregister", writer=self.writer)
+                ended = self._end(self.writer)
                 self.commit()
         finally:
             self._drop()
@@ -145,7 +148,11 @@ class PostgresDatabase(Database):
 
     def apply(self, write: Write) -> int | Refusal:
         """Carry out one write; what changes a latch wakes the other gates when it is committed."""
-        answer = self._take_over(int(write.turn_id)) if write.kind == LEFT else super().apply(write)
+        if write.kind == LEFT:
+            return self._take_over(int(write.turn_id))
+        if write.kind == PRESENT:
+            return 0
+        answer = super().apply(write)
         if isinstance(answer, int):
             self._foresight.note(write)
         if write.kind in {"latched", "lifted"}:
@@ -216,9 +223,7 @@ class PostgresDatabase(Database):
     def _check_schema(self) -> None:
         (found,) = self._row("find_tables") or ([],)
         if not found:
-            self._live.connection.execute(
-                STATEMENTS["schema"].encode()
-            )  # many statements at once, so no bindings
+            self._live.connection.execute(STATEMENTS["schema"].encode())
         elif "ledger_schema" not in found:
             raise LedgerError(
                 f"{self.name} has a table {found[0]} that is not a ledger's; give the ledger a database or a schema of its own"
@@ -244,12 +249,16 @@ class PostgresDatabase(Database):
 
     def _take_over(self, writer: int) -> int:
         """End what a gate left that is gone; if it is back, its lock is held again, and nothing is done."""
-        assert self._head is not None
         is_gone = self._row("take_writer", key=self._live.lock_key(writer)) == (True,)
-        if is_gone and writer != self.writer:
-            self._end_turns(time.time(), writer=writer)
+        return self._end(writer) if is_gone and writer != self.writer else 0
+
+    def _end(self, writer: int) -> int:
+        """End a gate's turns, and strike it off the list when none is left."""
+        self._foresight = Foresight(())
+        ended = self._end_turns(time.time(), writer=writer, limit=AT_ONCE)
+        if ended == 0:
             self._tell("unregister", writer=writer)
-        return self._head[0]
+        return ended
 
     # Connections come and go.
 

@@ -43,7 +43,10 @@ class Gate(Protocol):
         """Have the board show exactly these; False if it knows better by now."""
 
     def take_over(self, writer: int) -> None:
-        """End what a gate left that is gone."""
+        """End what a gate left that is gone; asked again as long as there is more."""
+
+    def come_forward(self) -> None:
+        """Connect again: the others do not see you."""
 
 
 class Watch:
@@ -92,7 +95,7 @@ class _Ear:
         self._gate = gate
         self._grace_s = grace_s
         self._shown: tuple[int, int] | None = None
-        self._without_lock: dict[int, float] = {}
+        self._missing_since: dict[int, float] = {}
         self._looked_at = 0.0
 
     def listen(self, poll_s: float, stopping: threading.Event) -> None:
@@ -117,16 +120,17 @@ class _Ear:
 
     def _look_for_the_gone(self) -> None:
         now = time.monotonic()
-        if now < self._looked_at + min(LOOK_S, self._grace_s / 2):
+        if now < self._looked_at + min(LOOK_S, self._grace_s / 4):
             return
         self._looked_at = now
-        free = {
-            number for (number,) in self._connection.ask("list_free_writers", {"writer": self._gate.writer})
-        }
-        self._without_lock = {number: self._without_lock.get(number, now) for number in free}
-        for number, since in self._without_lock.items():
+        own = self._gate.writer
+        locked = dict(self._connection.ask("list_writers"))
+        if not locked.pop(own, False):
+            self._gate.come_forward()
+        missing = [number for number, has_lock in locked.items() if not has_lock]
+        self._missing_since = {number: self._missing_since.get(number, now) for number in missing}
+        for number, since in self._missing_since.items():
             if now - since >= self._grace_s:
-                self._without_lock[number] = now
                 self._gate.take_over(number)
 
 

@@ -203,12 +203,13 @@ WHERE locktype = 'advisory' AND granted AND objsubid = 1 AND objid = 0 AND class
     AND database = (SELECT oid FROM pg_database WHERE datname = current_database())
     AND xact_start < clock_timestamp() - make_interval(secs => %(age_s)s);
 
--- name: list_free_writers
--- Gates whose lock nobody holds: they have lost their connection, or have died.
-SELECT number FROM writers WHERE number <> %(writer)s AND NOT EXISTS (
+-- name: list_writers
+-- The gates, and whether each has its lock: one that has not has lost its connection, or has died.
+SELECT number, EXISTS (
     SELECT 1 FROM pg_locks WHERE locktype = 'advisory' AND granted AND objsubid = 1 AND objid = writers.number::oid
         AND classid = current_schema()::regnamespace::oid
-        AND database = (SELECT oid FROM pg_database WHERE datname = current_database()));
+        AND database = (SELECT oid FROM pg_database WHERE datname = current_database()))
+FROM writers;
 
 -- name: acknowledge
 -- This gate's board shows everything up to here.
@@ -448,12 +449,12 @@ ORDER BY calls.turn_id DESC, choice, slot LIMIT %(limit)s;
 -- name: list_unfinished
 -- Turns that one gate held and never decided.
 SELECT convert_to(entries.payload, 'UTF8') FROM turns JOIN entries USING (seq)
-WHERE turns.outcome IS NULL AND entries.writer = %(writer)s ORDER BY turn_id;
+WHERE turns.outcome IS NULL AND entries.writer = %(writer)s ORDER BY turn_id LIMIT %(limit)s;
 
 -- name: list_unconfirmed
 -- Turns that one gate released without confirming that the bytes were sent.
 SELECT turn_id FROM turns JOIN entries USING (seq)
-WHERE turns.delivery = 'pending' AND entries.writer = %(writer)s ORDER BY turn_id;
+WHERE turns.delivery = 'pending' AND entries.writer = %(writer)s ORDER BY turn_id LIMIT %(limit)s;
 
 -- name: read_last_key_id
 -- Which HMAC key the ledger was last opened with.

@@ -264,17 +264,19 @@ ORDER BY created_at, id LIMIT 1;
 -- How the calls of the same provider response were decided before: for a turn that only fetches it, in whatever turn brought
 -- calls of it; for the turn that made it, in one that fetched it meanwhile. A response that was still being made decides
 -- nothing; a turn that ended before it could say what it held decides all. Of a response that hands calls over several times,
--- only turns with the same calls count.
+-- only turns with the same calls count. Some servers give every response the same id: the index has the turn's id too, so
+-- that a turn that made its response looks at newer turns only.
 SELECT turns.outcome, turns.turn_id FROM turns JOIN entries USING (seq)
 WHERE turns.response_id = :payload ->> 'response_id'
     AND turns.upstream = :payload ->> 'upstream'
     AND turns.turn_id <> :payload ->> 'turn_id'
+    AND turns.turn_id > CASE WHEN :payload ->> 'fetched' THEN '' ELSE :payload ->> 'turn_id' END
     AND CASE WHEN :payload ->> 'fetched'
         THEN turns.outcome IN ('released', 'blocked', 'cancelled')
             AND coalesce(turns.terminal_reason, '') NOT IN ('queued', 'in_progress')
             AND (turns.reason IN ('restart', 'shutdown', 'gate_failure') OR EXISTS
                 (SELECT 1 FROM calls WHERE calls.turn_id = turns.turn_id AND calls.runs_on = 'agent'))
-        ELSE turns.outcome = 'released' AND entries.payload ->> 'fetched' AND turns.turn_id > :payload ->> 'turn_id'
+        ELSE turns.outcome = 'released' AND entries.payload ->> 'fetched'
         END
     AND CASE WHEN :payload ->> 'staged'
         THEN turns.reason IN ('restart', 'shutdown', 'gate_failure') OR EXISTS
