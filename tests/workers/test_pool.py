@@ -54,11 +54,15 @@ async def metric(at: Crew, start: str) -> float:
     return sum(float(line.rpartition(" ")[2]) for line in text.splitlines() if line.startswith(start))
 
 
+PATIENT = "from turngate.workers import pool; pool.ACK_S = 5.0; pool.LOOK_S = 2.0"
+"""A supervisor that blames nobody for a machine that is busy."""
+
+
 def test_a_latch_returns_when_every_worker_has_cut_and_kills_the_one_that_does_not(
     run: Run, tmp_path: Path
 ) -> None:
     async def main() -> None:
-        async with crew(tmp_path, Upstream(HELD)) as at, held_in_each(at) as asked:
+        async with crew(tmp_path, Upstream(HELD), patch=PATIENT) as at, held_in_each(at) as asked:
             live = (await at.operator.get("/turns?live=true"))["turns"]
             assert len(live) == len(asked)
             assert {turn["phase"] for turn in live} == {"holding"}
@@ -194,7 +198,7 @@ def posted(path: str, more: str = "") -> bytes:
 def test_what_is_asked_of_one_worker_reaches_the_turn_of_another(run: Run, tmp_path: Path) -> None:
     async def main() -> None:
         upstream = Turns()
-        async with crew(tmp_path, upstream, more=ASKING) as at:
+        async with crew(tmp_path, upstream, more=ASKING, patch=PATIENT) as at:
             # The application cancels.
             held = asyncio.create_task(at.ask())
             await at.until_held(1)
@@ -279,7 +283,9 @@ def test_workers_that_cannot_start_end_everything_with_their_reason(
             pair.pool._listeners = [[]]
             async with pair.pool.running():
                 await pair.pool.until_all_serve()
-            with pytest.raises(TurngateError, match=r"2 workers in a row could not start: .*NO_SUCH_VARIABLE"):
+            with pytest.raises(
+                TurngateError, match=r"2 workers in a row could not start: .*NO_SUCH_VARIABLE"
+            ):
                 pair.pool.failed.result()
             assert not pair.pool._seats
 
