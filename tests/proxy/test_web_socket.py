@@ -90,6 +90,32 @@ def test_a_client_that_leaves_cancels_its_turns_and_closes_the_upstream(
     run(main())
 
 
+def test_a_long_session_remembers_the_same_tools_once(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(web_socket, "MAX_REMEMBERED", 3)
+    seen: list[web_socket.SocketRelay] = []
+    accept = web_socket.SocketRelay.accept
+
+    async def seeing(relay: web_socket.SocketRelay) -> bool:
+        seen.append(relay)
+        return await accept(relay)
+
+    monkeypatch.setattr(web_socket.SocketRelay, "accept", seeing)
+
+    async def main() -> None:
+        provider = Provider(*(text_turn(number) for number in range(9)))
+        async with socketed(tmp_path, provider) as world, connected(world) as client:
+            for _ in range(9):
+                await ask(client)
+                await read_turn(client)
+            known = seen[0]._known
+            assert list(known) == ["resp_6", "resp_7", "resp_8"]
+            assert len({id(tools) for tools in known.values()}) == 1
+
+    run(main())
+
+
 def test_what_a_client_sends_is_not_touched(run: Run, tmp_path: Path) -> None:
     async def main() -> None:
         provider = Provider()

@@ -199,7 +199,8 @@ class Lane:
         """Those whose response is not over; the first is the one that the upstream speaks of."""
         self._arrived: deque[tuple[Arrival, bytes] | None] = deque()
         self._bell = asyncio.Event()
-        self._tools = Toolset()
+        self.tools = Toolset()
+        """Those of the last response that was asked for."""
         self._last: str | None = None
         """The response that was over last."""
         self._refused = False
@@ -212,7 +213,7 @@ class Lane:
     def add(self, turn: LaneTurn) -> None:
         """A response is asked for."""
         self._turns.append(turn)
-        self._tools = turn.tools
+        self.tools = turn.tools
 
     @property
     def turns(self) -> tuple[LaneTurn, ...]:
@@ -258,7 +259,7 @@ class Lane:
             await self._leave(turn, clean=False, how="another response")
             turn = self._turns[0] if self._turns else None
         if turn is None and arrival.begins:
-            turn = self._connection.begin(self, self._tools)
+            turn = self._connection.begin(self, self.tools)
             await turn.look()
         if turn is None or (self._is_late(arrival) and not turn.begun):
             await self._stray(arrival, data)

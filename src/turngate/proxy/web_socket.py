@@ -64,8 +64,8 @@ MAX_TURNS: Final = 64
 MAX_LANES: Final = 64
 """OpenAI has 32 beside the default one."""
 
-MAX_REMEMBERED: Final = 256
-"""Responses whose tools are remembered for one that goes on from them."""
+MAX_REMEMBERED: Final = 64
+"""Responses whose tools are remembered for one that goes on from them. A client mostly goes on from the last of each lane."""
 
 LOOK_S: Final = 5.0
 
@@ -339,7 +339,10 @@ class SocketRelay:
         if isinstance(caller, Denial):
             await self._refuse(caller.status, caller.code, caller.message, wish.lane)
             return None
-        turn = self._turn(lane, caller, SPEECH.toolset(payload, wish, self._known), payload)
+        tools = SPEECH.toolset(payload, wish, self._known)
+        if tools == lane.tools:
+            tools = lane.tools  # agents send the same with each request: one copy is enough
+        turn = self._turn(lane, caller, tools, payload)
         if (stop := self._stop_of(turn.facts())) is not None:
             self._server.desk.leave(caller)
             await self._tell_stopped(stop, turn.start.turn_id, wish.lane)
