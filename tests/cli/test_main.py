@@ -106,6 +106,13 @@ def test_config_check_says_what_the_defaults_mean() -> None:
     assert "pinned schemas: none" in result.output
 
 
+def test_config_check_says_what_each_of_several_workers_may_hold(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TURNGATE_SERVER_WORKERS", "4")
+    assert "workers 4, each may hold 134217728 bytes" in run("config", "check").output
+    monkeypatch.setenv("TURNGATE_SERVER_WORKERS", "0")
+    assert "server.workers: must be a whole number of at least 1" in run("config", "check").output
+
+
 def test_config_check_takes_the_file_of_the_variable(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     file = tmp_path / "gate.toml"
     file.write_text(

@@ -41,6 +41,11 @@ def test_a_unix_socket_is_a_path() -> None:
     assert (OperatorConfig().host, OperatorConfig().port) == ("127.0.0.1", 8485)
 
 
+@pytest.mark.parametrize(("held", "workers", "each"), [(512, 1, 512), (512, 4, 128), (0, 4, 0), (3, 4, 1)])
+def test_workers_hold_no_more_together_than_one_would(held: int, workers: int, each: int) -> None:
+    assert ServerConfig(held_bytes=held, workers=workers).held_bytes_each == each
+
+
 def test_the_defaults_of_the_core_and_the_transport_are_the_configurations() -> None:
     anthropic: UpstreamConfig = load_config(environ={}).upstreams["anthropic"]
     assert anthropic.policy == TurnPolicy(accept=anthropic.policy.accept)

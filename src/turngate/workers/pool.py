@@ -122,24 +122,36 @@ class WorkerPool:
         """Keep one place filled, one worker after the other."""
         clock = asyncio.get_running_loop().time
         failures, pause = 0, FIRST_PAUSE_S
-        while not self._draining.is_set():
+        while True:
             began = clock()
-            seat = await Seat.take(self, self.config, listeners, self._lock)
-            self._seats.append(seat)
-            failures = 0 if await self._work(seat) else failures + 1
-            self._depart(seat)
+            why = await self._take(listeners)
             if self._draining.is_set():
                 return
-            _log.error("worker_ended", worker=seat.process.pid, status=seat.process.returncode)
+            failures = 0 if why is None else failures + 1
             if failures >= TRIES:
-                why = seat.unable or f"the exit status is {seat.process.returncode}, and the log may say why"
                 raise TurngateError(f"{TRIES} workers in a row could not start: {why}")
             if clock() - began > SOON_S:
                 pause = FIRST_PAUSE_S
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(pause):
                     await self._draining.wait()
+                    return
             pause = min(2 * pause, LONGEST_PAUSE_S)
+
+    async def _take(self, listeners: Sequence[socket.socket]) -> str | None:
+        """Have one worker take the place until it ends; if it never took a turn, why not."""
+        try:
+            seat = await Seat.take(self, self.config, listeners, self._lock)
+        except OSError as error:
+            _log.error("worker_ended", error=error.strerror)
+            return f"no process can be made ({error.strerror})"
+        self._seats.append(seat)
+        could = await self._work(seat)
+        self._depart(seat)
+        pid, status = seat.process.pid, seat.process.returncode
+        if not self._draining.is_set():
+            _log.error("worker_ended", worker=pid, status=status)
+        return None if could else seat.unable or f"the exit status is {status}, and the log may say why"
 
     async def _work(self, seat: Seat) -> bool:
         """Have a worker take turns until it ends; False if it never could."""
