@@ -28,6 +28,11 @@ def ledger(cluster: Cluster, tmp_path: Path) -> dict[str, str]:
     return {"url": cluster.url(cluster.new_schema()), "dir": str(tmp_path)}
 
 
+@pytest.fixture(autouse=True)
+def slow_machine(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(postgres, "HEAR_S", 20.0)
+
+
 @asynccontextmanager
 async def hosts(
     folder: Path, ledger: dict[str, str], *scripts: Any, **settings: Any

@@ -5,7 +5,7 @@
 
 -- name: schema
 -- Version 2. Text that is sorted has the order of its bytes, whatever the server's language is. A provider's words may be longer
--- than a B-tree takes (2,704 bytes), so there they stand as hashes or by their beginning.
+-- than a B-tree takes (2,704 bytes), so there they stand by their beginning, or as a hash.
 CREATE TABLE ledger_schema (version integer NOT NULL);
 CREATE TABLE entries (
     seq bigint PRIMARY KEY,
@@ -61,7 +61,7 @@ CREATE TABLE turns (
 );
 CREATE INDEX turns_by_tenant ON turns (left(tenant, 100), turn_id);
 CREATE INDEX turns_by_outcome ON turns (outcome, turn_id);
-CREATE INDEX turns_by_response ON turns USING hash (response_id) WHERE response_id IS NOT NULL;
+CREATE INDEX turns_by_response ON turns (left(response_id, 100), turn_id) WHERE response_id IS NOT NULL;
 CREATE INDEX turns_unfinished ON turns (turn_id) WHERE outcome IS NULL;
 CREATE INDEX turns_unconfirmed ON turns (turn_id) WHERE delivery = 'pending';
 CREATE TABLE calls (
@@ -84,7 +84,7 @@ CREATE TABLE calls (
     state text NOT NULL
 );
 CREATE UNIQUE INDEX calls_by_key ON calls (turn_id, choice, md5(slot));
-CREATE INDEX calls_by_tool ON calls USING hash (tool);
+CREATE INDEX calls_by_tool ON calls (left(tool, 100), turn_id);
 CREATE TABLE latches (
     id text COLLATE "C" PRIMARY KEY,
     kind text NOT NULL CHECK (kind IN ('quarantine_turn', 'quarantine_response', 'disable_tool', 'stop_tenant',
@@ -362,19 +362,21 @@ ORDER BY latches.created_at, latches.id LIMIT 1;
 -- How the calls of the same provider response were decided before: for a turn that only fetches it, in whatever turn brought
 -- calls of it; for the turn that made it, in one that fetched it meanwhile. A response that was still being made decides
 -- nothing; a turn that ended before it could say what it held decides all. Of a response that hands calls over several times,
--- only turns with the same calls count.
+-- only turns with the same calls count. Some servers give every response the same id: the index has the turn's id too, so
+-- that a turn that made its response looks at newer turns only.
 SELECT turns.outcome, turns.turn_id
 FROM turns, json_to_record(replace(%(payload)s, '\u0000', '\ufffd')::json) AS t (
     turn_id text, response_id text, upstream text, fetched boolean, staged boolean, calls json)
-WHERE turns.response_id = t.response_id
+WHERE (left(turns.response_id, 100), turns.response_id) = (left(t.response_id, 100), t.response_id)
     AND turns.upstream = t.upstream
     AND turns.turn_id <> t.turn_id
+    AND turns.turn_id > CASE WHEN t.fetched THEN '' ELSE t.turn_id END
     AND CASE WHEN t.fetched
         THEN turns.outcome IN ('released', 'blocked', 'cancelled')
             AND coalesce(turns.terminal_reason, '') NOT IN ('queued', 'in_progress')
             AND (turns.reason IN ('restart', 'shutdown', 'gate_failure') OR EXISTS
                 (SELECT 1 FROM calls WHERE calls.turn_id = turns.turn_id AND calls.runs_on = 'agent'))
-        ELSE turns.outcome = 'released' AND turns.turn_id > t.turn_id
+        ELSE turns.outcome = 'released'
             AND (SELECT replace(payload, '\u0000', '\ufffd')::json ->> 'fetched' = 'true' FROM entries
                 WHERE entries.seq = turns.seq)
         END
@@ -437,7 +439,7 @@ FROM calls JOIN turns USING (turn_id)
 WHERE (%(before)s::text IS NULL OR calls.turn_id < %(before)s
         OR (calls.turn_id = %(before)s AND (choice, slot) > (%(choice)s::bigint, %(slot)s::text)))
     AND (%(turn_id)s::text IS NULL OR calls.turn_id = %(turn_id)s)
-    AND (%(tool)s::text IS NULL OR tool = %(tool)s)
+    AND (%(tool)s::text IS NULL OR (left(tool, 100), tool) = (left(%(tool)s, 100), %(tool)s))
     AND (%(call_id)s::text IS NULL OR call_id = %(call_id)s)
     AND (%(state)s::text IS NULL OR state = %(state)s)
     AND (%(tenant)s::text IS NULL OR (left(tenant, 100), tenant) = (left(%(tenant)s, 100), %(tenant)s))
@@ -468,9 +470,10 @@ WHERE (%(before)s::text IS NULL OR turn_id < %(before)s)
     AND (%(upstream)s::text IS NULL OR upstream = %(upstream)s)
     AND (%(outcome)s::text IS NULL OR outcome = %(outcome)s)
     AND (%(reason)s::text IS NULL OR reason = %(reason)s)
-    AND (%(response_id)s::text IS NULL OR response_id = %(response_id)s)
+    AND (%(response_id)s::text IS NULL OR (left(response_id, 100), response_id) = (left(%(response_id)s, 100), %(response_id)s))
     AND (%(tool)s::text IS NULL OR EXISTS
-        (SELECT 1 FROM calls WHERE calls.turn_id = turns.turn_id AND calls.tool = %(tool)s))
+        (SELECT 1 FROM calls WHERE calls.turn_id = turns.turn_id
+            AND (left(calls.tool, 100), calls.tool) = (left(%(tool)s, 100), %(tool)s)))
 ORDER BY turn_id DESC LIMIT %(limit)s;
 
 -- name: get_turn
