@@ -131,11 +131,14 @@ class Worker:
         self._board.generation = serve.generation
         self._told_to_serve.set_result(None)
 
-    def _put_up(self, message: messages.PutUp) -> messages.WasCut:
+    async def _put_up(self, message: messages.PutUp) -> messages.WasCut:
         """On the board first, so that nothing begins or is decided past it, and then whatever is under way."""
         self._board.put_up(message.latch)
         self._follow(message.generation)
-        return messages.WasCut(cut_covered(self._open_gate, message.latch))
+        cut = cut_covered(self._open_gate, message.latch)
+        # uvloop writes at the end of a step, in no order: what a client was sent in this one has to be out before this is said.
+        await asyncio.sleep(0)
+        return messages.WasCut(cut)
 
     def _take_down(self, message: messages.TakeDown) -> None:
         self._board.take_down(message.latch_id)
