@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import ClassVar
 
 from tests.agents.wire import Chat, Messages, Wire
-from tests.agents.wire_gemini import Gemini
+from tests.agents.wire_gemini import CodeAssist, Gemini
 from tests.agents.wire_responses import Responses
 
 TASK = "list files"
@@ -241,8 +241,36 @@ class GeminiCli(Agent):
         return ["-y", "-m", "gemini-2.5-pro", "-p", TASK], variables
 
 
+class GeminiLogin(GeminiCli):
+    """The same with a Google login, which speaks to Code Assist. Nothing of it asks Google whose login that is."""
+
+    name, title = "gemini-login", "Gemini CLI with a Google login"
+    wire = CodeAssist()
+
+    def folder(self, packages: Path) -> Path:
+        return packages / f"{GeminiCli.name}-{self.version}"
+
+    def prepare(self, home: Path, base: str) -> tuple[Sequence[str], Mapping[str, str]]:
+        arguments, _ = super().prepare(home, base)
+        settings = home / ".gemini" / "settings.json"
+        settings.write_text(settings.read_text().replace("gemini-api-key", "oauth-personal"))
+        alone = home / "alone.cjs"
+        alone.write_text(
+            "const ask = fetch; globalThis.fetch = (to, ...more) =>"
+            f" String(to?.url ?? to).startsWith({base!r}) ? ask(to, ...more) : Promise.reject(new Error('alone'));\n"
+        )
+        variables = {
+            "GOOGLE_GENAI_USE_GCA": "true",
+            "GOOGLE_CLOUD_ACCESS_TOKEN": "x",
+            "CODE_ASSIST_ENDPOINT": base,
+            "GEMINI_CLI_TRUST_WORKSPACE": "true",
+            "NODE_OPTIONS": f"--require={alone}",
+        }
+        return arguments, variables
+
+
 BY_NAME: Mapping[str, type[Agent]] = {
-    kind.name: kind for kind in (ClaudeCode, QwenCode, OpenCode, Codex, CodexSocket, GeminiCli)
+    kind.name: kind for kind in (ClaudeCode, QwenCode, OpenCode, Codex, CodexSocket, GeminiCli, GeminiLogin)
 }
 
 

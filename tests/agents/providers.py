@@ -93,7 +93,7 @@ class Handler(BaseHTTPRequestHandler):
         path, wire = self.path.partition("?")[0], self.play.wire
         if not path.endswith(wire.path):
             self.play.log.note("other")
-            self._json(200, b'{"input_tokens":5}')
+            self._json(200, wire.aside(path))
         elif not wire.streamed(path, request):
             self.play.log.note("side")
             self._json(200, wire.whole("ok"))

@@ -14,7 +14,7 @@ from tests.agents import cases
 from tests.agents.providers import Log, Play, provider
 from tests.agents.test_wire import SCHEMA
 from tests.agents.wire import Tool
-from tests.agents.wire_gemini import Gemini
+from tests.agents.wire_gemini import CodeAssist, Gemini
 
 WIRE = Gemini()
 TOOL = Tool("run_shell_command", SCHEMA)
@@ -77,3 +77,15 @@ def posted(port: int, path: str, body: dict[str, Any]) -> bytes:
         connection.request("POST", path, json.dumps(body))
         with connection.getresponse() as response:
             return response.read()
+
+
+def test_code_assist_is_the_same_in_an_envelope() -> None:
+    wire = CodeAssist()
+    said = json.loads(wire.ending("STOP").removeprefix(b"data: "))
+    assert said["response"] == WIRE.reply([{"text": ""}], "STOP")
+    assert b'"response"' in wire.call(TOOL, '{"command":"echo"}')
+    assert wire.shell({"request": REQUEST}) == TOOL
+    assert wire.shell(REQUEST) is None
+    assert wire.has_result({"request": {"contents": [QUESTION, RESULT]}})
+    assert b"currentTier" in wire.aside("/v1internal:loadCodeAssist")
+    assert wire.aside("/v1internal:retrieveUserQuota") == b"{}"

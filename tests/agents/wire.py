@@ -103,6 +103,10 @@ class Wire(ABC):
         """Whether the request asks for a stream."""
         return bool(request.get("stream"))
 
+    def aside(self, path: str) -> bytes:  # noqa: ARG002 -- some formats look at it
+        """What a request gets that is none for a turn."""
+        return b'{"input_tokens":5}'
+
     def assembled(self, turn: bytes) -> bytes:
         """The turn of these pieces, with whatever a piece cannot know of the others."""
         return turn
