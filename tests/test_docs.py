@@ -64,7 +64,7 @@ def test_every_key_is_documented() -> None:
 
 
 def test_every_quirk_and_every_dialect_is_documented() -> None:
-    rows = set(re.findall(r"^\| `([a-z_]+)` \|", page("dialects.md"), re.MULTILINE))
+    rows = set(re.findall(r"^\| `([a-z0-9_]+)` \|", page("dialects.md"), re.MULTILINE))
     assert {quirk.value for quirk in Quirk} - rows == set()
     assert {dialect.name for dialect in DIALECTS} - rows == set()
 

@@ -142,6 +142,8 @@ def _laid_over(asked: Mapping[str, object], fields: Mapping[str, object]) -> dic
     merged = dict(asked)
     for key, value in fields.items():
         known = merged.get(key)
-        both = isinstance(known, dict) and isinstance(value, dict)
-        merged[key] = _laid_over(known, value) if both else value
+        if isinstance(known, dict) and isinstance(value, dict):
+            merged[key] = _laid_over(known, value)
+        else:
+            merged[key] = value
     return merged
