@@ -78,7 +78,10 @@ def test_a_fault_that_a_format_cannot_carry_is_not_run() -> None:
 def test_an_unknown_agent_is_named_with_those_that_exist(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit):
         main(["--agents", "clippy"])
-    assert "'clippy' is none of claude, qwen, opencode, codex, codex-ws, gemini, gemini-login" in capsys.readouterr().err
+    assert (
+        "'clippy' is none of claude, qwen, opencode, codex, codex-ws, gemini, gemini-login"
+        in capsys.readouterr().err
+    )
 
 
 class StandIn(Agent):
