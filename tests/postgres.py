@@ -83,6 +83,16 @@ class Cluster:
         while self.sql(f"SHOW {name}") != [(value,)]:
             time.sleep(0.01)
 
+    def serve_tls(self, certificate: str) -> None:
+        """Take TLS connections too; `certificate` has the key in it."""
+        for name in ("server.crt", "server.key"):
+            file = self.folder / "data" / name
+            file.write_text(certificate)
+            file.chmod(0o600)
+            if (who := _who()) is not None:
+                shutil.chown(file, who)
+        self.configure("ssl", "on")
+
     def url(self, schema: str = "public", *, user: str = "turngate", database: str = "turngate") -> str:
         options = quote(f"-csearch_path={schema}")
         return f"postgresql://{user}@/{database}?host={self.folder}&port={self.port}&options={options}"

@@ -7,10 +7,13 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.ledger.stores import Store
+from tests.transport.conftest import certificates
 from turngate.ledger.location import locate
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+__all__ = ["certificates"]
 
 
 @pytest.fixture

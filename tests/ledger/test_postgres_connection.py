@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from tests.postgres import Cluster
+    from tests.transport.conftest import Certificates
 
 SECRET = "correct-horse"
 
@@ -76,6 +77,41 @@ def test_a_password_in_the_url_is_taken(cluster: Cluster, role: str) -> None:
 
 def test_tls_is_asked_for_in_the_url(cluster: Cluster, role: str) -> None:
     assert "check sslmode" in refused(cluster.tcp_url(role, SECRET) + "?sslmode=require")
+
+
+def test_a_server_is_known_by_its_certificate(
+    cluster: Cluster, role: str, certificates: Certificates
+) -> None:
+    cluster.serve_tls(certificates.server.read_text())
+    try:
+        url = cluster.tcp_url(role, SECRET).replace("127.0.0.1", "localhost") + "?sslmode=verify-full"
+        session = opened(f"{url}&sslrootcert={certificates.ca}")
+        assert session.connection.info.get_parameters()["sslmode"] == "verify-full"
+        assert session.connection.execute(
+            "SELECT ssl FROM pg_stat_ssl WHERE pid = pg_backend_pid()"
+        ).fetchone() == (True,)
+        session.connection.close()
+        assert "certificate verify failed" in refused(f"{url}&sslrootcert={certificates.client}")
+    finally:
+        cluster.configure("ssl", "off")
+
+
+def test_the_first_of_several_servers_that_takes_writes_is_taken(cluster: Cluster) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        gone = listener.getsockname()[1]
+    url = cluster.url()
+    several = url.replace(
+        f"host={cluster.folder}&port={cluster.port}",
+        f"host=127.0.0.1,{cluster.folder}&port={gone},{cluster.port}",
+    )
+    assert several != url
+    opened(several).connection.close()
+
+
+def test_a_standby_is_refused(cluster: Cluster, role: str) -> None:
+    """It takes no writes; sessions that are read-only look the same to whoever connects."""
+    cluster.sql(f"ALTER ROLE {role} SET default_transaction_read_only = on")
+    assert "name a server that takes writes" in refused(cluster.tcp_url(role, SECRET))
 
 
 def test_a_url_that_libpq_does_not_take_is_not_quoted() -> None:
