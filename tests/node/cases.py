@@ -35,6 +35,8 @@ class Way:
     """Whether the SDK itself runs the calls and asks again with the results."""
     asks_again: bool = True
     """Whether it does the latter, too."""
+    raises: bool = True
+    """Whether it raises at an error in a stream; AG-UI's hands it to the subscriber."""
 
     @property
     def id(self) -> str:
@@ -71,6 +73,7 @@ WAYS = (
     *(Way("vercel", "generateText", dialect, streamed=False, runs=True) for dialect in VERCEL),
     *(Way("vercel", "parts", dialect) for dialect in VERCEL),
     Way("vercel", "ui", "vercel_ui", runs=True, asks_again=False),
+    Way("agui", "agent", "ag_ui", raises=False),
     *_ways("bedrock", "bedrock_converse", "converse", ("stream",)),
     *_ways("bedrock", "bedrock_invoke", "invoke", ("stream",)),
     *_ways("ollama", "ollama_chat", "chat", ("stream",)),

@@ -24,7 +24,7 @@ PAGE = Path(__file__).parents[2] / "docs" / "sdk-reactions.md"
 BEGIN, END = "<!-- node -->\n", "<!-- end of node -->\n"
 COLUMNS = (
     "way", "unproved turns", "without the gate: showed or ran", "asked again", "behind it: showed or ran", "asked again", "raised, and said why",
-    "raised, said why beside it", "`notice`: ended with the text", "HTTP 400", "stumbled", "sound turns", "exactly the calls", "habits",
+    "said why in an event or as text", "`notice`: ended with the text", "HTTP 400", "stumbled", "sound turns", "exactly the calls", "habits",
 )  # fmt: skip
 
 
@@ -36,15 +36,14 @@ async def row(scene: Stage, way: Way) -> list[str]:
     ]
     released = await played(scene, way, whole, "error")
     right = sum(agrees(each, judged(each.case)) and each.shown.error is None for each in released)
-    raised = [each.said_where for each in error if each.shown.error is not None]
     counts = (
         len(cases),
         sum(bool(each.showed) for each in direct),
         sum(again(way, each) for each in direct),
         sum(bool(each.showed) for each in (*error, *notice)),
         sum(each.requests > 1 for each in (*error, *notice)),
-        raised.count("raised"),
-        len(raised) - raised.count("raised") - raised.count(None),
+        sum(each.shown.error is not None and each.said_where == "raised" for each in error),
+        sum(each.said_where in ("handed out", "text") for each in error),
         sum(each.shown.error is None and each.said_where == "text" for each in notice),
         sum(each.shown.error is not None and each.said_where == "raised" for each in notice),
         sum(listed("stumble", way, each.case.fixture) is not None for each in error),
