@@ -13,6 +13,7 @@ import sys
 import threading
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -35,11 +36,11 @@ class Faults:
         true_time, true_time_ns, begin = time.time, time.time_ns, SQLiteDatabase.begin
         patch = pytest.MonkeyPatch()
 
-        def out_of_order(database: SQLiteDatabase) -> None:
+        def out_of_order(database: SQLiteDatabase, *args: Any, **named: Any) -> None:
             database.connection.pragma("query_only", self.disk == "readonly")
             if self.disk == "slow":
                 time.sleep(SLOW_S)
-            begin(database)
+            begin(database, *args, **named)
 
         patch.setattr(time, "time", lambda: true_time() + self.ahead_s)
         patch.setattr(time, "time_ns", lambda: true_time_ns() + int(self.ahead_s * 1e9))

@@ -38,6 +38,8 @@ SOAK = os.environ.get("TURNGATE_SOAK") == "1"
 TURNS = 20_000 if SOAK else 150
 CLIENTS = 24
 BLOCK = 64 * 1024
+TRIES = 2000
+"""Far more than any fault lasts."""
 LOST = (OSError, asyncio.IncompleteReadError)
 """How a gate that is killed looks from outside."""
 
@@ -155,7 +157,7 @@ class History:
 
     async def _insist(self, path: str, body: dict[str, Any], key: str) -> Any:
         """Ask for a change under one key until it is answered, whatever happens to the gate."""
-        while True:
+        for _ in range(TRIES):
             with contextlib.suppress(*LOST):
                 told = await self.process.operator.ask("POST", path, body, headers={"Idempotency-Key": key})
                 if told.status < 400:
@@ -163,6 +165,7 @@ class History:
                 assert told.status == 503, told.body
                 self.refused += 1
             await asyncio.sleep(0.02)
+        raise AssertionError(f"{path} is not answered any more")
 
     async def _operator(self, name: int) -> None:
         count = 0
