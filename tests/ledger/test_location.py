@@ -5,7 +5,8 @@ from pathlib import Path
 import pytest
 
 from turngate.errors import ConfigError
-from turngate.ledger.location import file_place, key_path, locate, lock_path, sqlite_path
+from turngate.ledger import location
+from turngate.ledger.location import demand_driver, file_place, key_path, locate, lock_path, sqlite_path
 
 
 @pytest.mark.parametrize(
@@ -71,3 +72,10 @@ def test_a_hosts_own_files_lie_in_its_folder_or_beside_the_sqlite_file() -> None
 def test_key_and_lock_lie_beside_the_file() -> None:
     assert key_path(Path("/x/ledger.db")) == Path("/x/ledger.db.key")
     assert lock_path(Path("/x/ledger.db")) == Path("/x/ledger.db.lock")
+
+
+def test_an_installation_without_the_driver_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    demand_driver()
+    monkeypatch.setattr(location, "find_spec", lambda _name: None)
+    with pytest.raises(ConfigError, match=r"install turngate\[postgres\]"):
+        demand_driver()
