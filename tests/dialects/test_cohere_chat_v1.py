@@ -104,6 +104,11 @@ def test_a_sound_turn_is_released_byte_for_byte() -> None:
     assert turn.verdict.findings == ()
 
 
+def test_an_index_may_be_a_float() -> None:
+    turn = judged(START, piece(0.0, name="ls"), piece(0.0, parameters='{"p":"/"}'), end())
+    assert turn.calls == [(None, "ls", '{"p":"/"}')]
+
+
 def test_nothing_is_released_before_the_last_event() -> None:
     for count, turn in judge_cut(NAME, [START, *PIECES, whole(call()), end(call())], tools=TOOLS):
         assert turn.outcome == ("passed" if count == 1 else "blocked")
@@ -121,6 +126,7 @@ BROKEN: dict[str, tuple[list[bytes], str]] = {
     "a call that is no object": ([whole("ls"), end()], "invalid_tool_call"),
     "no delta": ([line("tool-calls-chunk"), end()], "invalid_delta"),
     "a piece without a number": ([piece(None, name="ls"), end()], "invalid_slot"),
+    "an endless index": ([piece(7, name="ls").replace(b"7", b"1e999"), end()], "invalid_slot"),
     "half an index": ([piece(0.5, name="ls"), end()], "invalid_slot"),
     "a call that skips one": ([piece(1, name="ls"), end()], "invalid_slot"),
     "a repeated key": ([whole(call()).replace(b'{"p":"/"}', b'{"p":"/","p":"/tmp"}'), end()], "invalid_event"),

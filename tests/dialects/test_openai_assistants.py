@@ -140,6 +140,7 @@ def test_a_listing_is_history_unless_something_in_it_waits() -> None:
     assert listed(run("completed"), answered).outcome == "passed"
     for waits in (run("requires_action", function()), step(function(output=None))):
         assert listed(answered, waits).codes == {"unsupported_event"}
+    assert listed(step(function(output=None), status="expired")).outcome == "passed"
     strange = step({"id": "c", "type": "browser"})
     assert listed(strange).codes == {"unsupported_event"}
     assert whole(json.dumps(answered).encode(), CONTINUED).outcome == "passed"

@@ -10,6 +10,7 @@ import pytest
 from tests.dialects.assistants import (
     ARGUMENTS,
     CALL,
+    CONTINUED,
     DONE,
     OPENING,
     TOOLS,
@@ -118,6 +119,25 @@ def test_a_call_whose_output_follows_was_run_where_it_was_made() -> None:
     answered = stepped(function(output="x"), name="completed", status="completed")
     seen = judged(*CALL, answered, end=(life("completed"), DONE))
     assert (seen.outcome, seen.calls) == ("released", [])
+
+
+def test_a_call_that_was_answered_is_none_that_the_run_waits_for() -> None:
+    told = delta({"index": 0, "type": "function", "function": {"output": "x"}})
+    seen = judged(*CALL, told)
+    assert (seen.outcome, seen.released) == ("blocked", b"")
+    assert "copies_disagree" in seen.codes
+    blank = delta({"index": 0, "type": "function", "function": {"output": ""}})
+    assert judged(*CALL, blank).calls == [("call_1", "ls", ARGUMENTS)]
+
+
+def test_a_step_that_ended_before_a_run_went_on_is_history_with_or_without_its_outputs() -> None:
+    ended = stepped(function(9), number=9, name="completed", status="completed")
+    goes_on = b"".join([ended, life("in_progress"), *CALL, *WAITS])
+    seen = judge("openai_assistants", goes_on, tools=CONTINUED)
+    assert (seen.outcome, seen.passed[: len(ended)]) == ("released", ended)
+    assert [call_id for call_id, _, _ in seen.calls] == ["call_1"]
+    # In a run that has only begun no step can have ended before it.
+    assert "copies_disagree" in judged(ended, *CALL).codes
 
 
 def test_every_split_of_the_arguments_is_the_same_call() -> None:

@@ -56,6 +56,7 @@ from turngate.dialects.base import (
     exact_text,
     frame_fault,
     identified,
+    is_index,
     listed,
     may_carry,
     names_calls,
@@ -273,10 +274,12 @@ class CohereV1Decoder:
     def _piece(self, delta: Any) -> list[Event]:
         if not isinstance(delta, dict):
             return [Defect(Code.INVALID_DELTA, "a piece of a call that is no object", "tool_call_delta")]
-        index, events = delta.get("index"), twins("tool_call_delta", delta, _KNOWN)
+        index: Any = delta.get("index")
+        events = twins("tool_call_delta", delta, _KNOWN)
         if index is None and delta.get("name") is None and delta.get("parameters") is None:
             return [*events, Prose()]  # a piece of the plan
-        if not isinstance(index, int | float) or isinstance(index, bool) or int(index) != index:
+        # The official SDK takes it for a float.
+        if not is_index(int(index) if isinstance(index, float) and index.is_integer() else index):
             return [*events, Defect(Code.INVALID_SLOT, "a piece without a valid index", "tool_call_delta")]
         place = int(index)
         if not 0 <= place <= len(self._pieces):

@@ -135,7 +135,7 @@ class AssistantsDecoder:
         self._tools = tools
         self._policy = policy
         self._streamed = streamed
-        self._calls = Calls(policy)
+        self._calls = Calls(policy, continued=tools.replayed)
         self._opened = False
         self._run_id: str | None = None
         self._holding = False

@@ -44,6 +44,7 @@ PROVIDER_CALLS: Final = frozenset(
 """What OpenAI and Azure run themselves (the official SDKs' unions of a step's tool calls)."""
 
 _FUNCTION: Final = "function"
+_ENDED: Final = ("completed", "cancelled", "failed", "expired")
 _TOOLS: Final = ("tools", "tool_choice", "parallel_tool_calls", "tool_resources")
 KNOWN: Final = frozenset(
     {
@@ -74,8 +75,10 @@ class _Step:
 class Calls:
     """The calls of one run."""
 
-    def __init__(self, policy: TurnPolicy) -> None:
+    def __init__(self, policy: TurnPolicy, *, continued: bool = False) -> None:
         self._policy = policy
+        self._continued = continued
+        """Whether the run goes on from an earlier action, whose steps may be told once more."""
         self._steps: dict[str, _Step] = {}
         self._calls: dict[tuple[str, int], _Call] = {}
 
@@ -106,6 +109,8 @@ class Calls:
             return [
                 Defect(Code.INVALID_EVENT, "a step without an id", "steps", may_carry_call=shows_calls(step))
             ]
+        if self._continued and step["id"] not in self._steps and step.get("status") in _ENDED:
+            return [Prose()]  # of an earlier action; not every server repeats the outputs
         self._steps.setdefault(step["id"], _Step(len(self._steps), holds_calls=True))
         return [*self._copies(step["id"], _details(step), grows=grows), Prose()]
 
@@ -191,7 +196,9 @@ class Calls:
         function = entry.get("function")
         if not isinstance(function, dict):
             return [Defect(Code.INVALID_FUNCTION_DELTA, "a function call without its function", path)]
-        answered = function.get("output") is not None
+        output = function.get("output")
+        # An empty piece of an output is none yet; an empty output is one.
+        answered = output is not None and (output != "" or not piece)
         call, events = self._calls.get(place), twins(path, function, KNOWN)
         if call is None and answered and not piece:
             return events  # of an earlier action
@@ -259,7 +266,7 @@ class Calls:
         call = next((each for each in left if each.call_id in (call_id, None)), None)
         if call is not None:
             left.remove(call)
-        elif told:
+        elif told or any(each.answered and each.call_id == call_id for each in self._calls.values()):
             return [*events, Defect(Code.COPIES_DISAGREE, "a call that was not told by any step", path)]
         else:
             call = self._calls[place] = _Call(self._next_key(), _FUNCTION)
@@ -293,7 +300,9 @@ def waits(value: Any, policy: TurnPolicy) -> list[Event]:
         for call in calls
         if not (isinstance(call.get("type"), str) and call["type"] in known)
     ]
-    if required or any(not isinstance(each, dict) or each.get("output") is None for each in functions):
+    ended = value.get("status") in _ENDED
+    waiting = any(not isinstance(each, dict) or each.get("output") is None for each in functions)
+    if required or (waiting and not ended):
         message = "a listing shows a call that waits for its output; only the run itself hands it over"
         events.append(Defect(Code.UNSUPPORTED_EVENT, message, "data"))
     return events
