@@ -133,6 +133,7 @@ BROKEN: dict[str, tuple[list[bytes], str]] = {
     "a key in another spelling": ([whole(call()).replace(b'"name"', b'"Name"'), end()], "unsupported_event"),
     "a response that is no object": ([whole(call()), line("stream-end", finish_reason="COMPLETE", response=[1])], "invalid_event"),
     "a reason that is no text": ([whole(call()), end(reason=1)], "wrong_terminal_reason"),
+    "an event of no type": ([whole(call()).replace(b'"tool-calls-generation"', b"{}"), end()], "unsupported_event"),
     "an event that nobody knows": ([line("tool-calls-draft", tool_calls=[call()]), end()], "unsupported_event"),
     "a call beside text": ([line("text-generation", text="x", tool_calls=[call()]), end()], "unsupported_event"),
 }  # fmt: skip

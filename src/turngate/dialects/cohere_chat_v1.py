@@ -216,7 +216,7 @@ class CohereV1Decoder:
         events += twins("event", event, _KNOWN)
         if not self._streamed:
             return [*events, *self._body(event, data)]
-        kind = event.get("event_type")
+        kind = text_or_none(event.get("event_type"))
         match kind:
             case "stream-start":
                 return [*events, *self._start(event)]
@@ -226,7 +226,7 @@ class CohereV1Decoder:
                 return [*events, *self._whole(event.get("tool_calls"), _raw(data), "tool_calls"), Prose()]
             case "stream-end":
                 return [*events, *self._end(event, data)]
-        if isinstance(kind, str) and kind in _TEXTS and not names_calls(event, ("tool_call",)):
+        if kind in _TEXTS and not names_calls(event, ("tool_call",)):
             return [*events, Prose()]
         suspect = kind not in self._policy.harmless and may_carry(data, CARRIERS)
         return [*events, Unrecognised(f"event {wire_word(kind)!r}", may_carry_call=suspect)]
