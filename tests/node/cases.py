@@ -10,7 +10,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from tests.fixtures.catalogue import Fixture, fixtures
+from tests.fixtures.catalogue import BYTEWISE_LIMIT, Fixture, fixtures
 from turngate.core.policy import Mode
 from turngate.core.verdict import Outcome
 from turngate.offline.envelope import PATHS, Envelope
@@ -161,7 +161,8 @@ def unproved(way: Way, shift: int = 0, *, every: bool = SOAK) -> list[Case]:
 
 
 def sampled(way: Way, cases: list[Case], shift: int = 0) -> list[Case]:
-    """Every few, each way others; at least some of few."""
+    """Every few, each way others; at least some of few, and none that is so long that it takes seconds."""
+    cases = [case for case in cases if sum(map(len, case.envelope.pieces)) < BYTEWISE_LIMIT]
     step = min(STEP, 1 + len(cases) // 3)
     return cases[(WAYS.index(way) + shift) % step :: step]
 
