@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
+import random
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -11,8 +13,10 @@ from typing import Any
 
 import pytest
 
+from tests.operator.history import History, endings, recorded_violations
 from tests.operator.staged import Staged
 from tests.operator.test_control import HANDOFF, Upstream, staged, stopped, told, until
+from tests.operator.test_history import clients, operators, provider
 from tests.postgres import Cluster
 from tests.proxy.gated import KEY, TOOL_TURN, Run, answering, request, streamed
 from turngate.core.gate import GateState
@@ -21,6 +25,9 @@ from turngate.ledger.latch import Latch
 from turngate.ledger.postgres_connection import STATEMENTS
 from turngate.ledger.reader import LedgerReader
 from turngate.operator.control import Control
+
+TURNS = 600 if os.environ.get("TURNGATE_SOAK") == "1" else 60
+"""By each host."""
 
 
 @pytest.fixture
@@ -169,6 +176,37 @@ def test_a_latch_that_expires_is_lifted_though_the_host_that_set_it_is_gone(
                 found = reader.get_latch(latch["id"])
             assert isinstance(found, Latch)
             assert (found.lifted_by, found.lift_reason) == ("turngate", "expired")
+
+    run(main())
+
+
+def test_two_hosts_race_and_no_release_is_entered_behind_a_latch_that_covers_it(
+    run: Run, tmp_path: Path, ledger: dict[str, str]
+) -> None:
+    """Clients and an operator at each; what the chain says in the end is checked from its beginning."""
+    seed = random.randrange(1 << 30)
+
+    async def main() -> None:
+        async with hosts(tmp_path, ledger, provider) as both:
+            done = asyncio.Event()
+            racing = [
+                asyncio.ensure_future(operators(each, History(), random.Random(seed + number), done))
+                for number, each in enumerate(both)
+            ]
+            try:
+                seen = await asyncio.gather(*(clients(each, random.Random(seed), TURNS) for each in both))
+            finally:
+                done.set()
+                await asyncio.gather(*racing)
+            for each in both:
+                await each.world.turns()
+            with LedgerReader(both[0].world.gate.config.ledger.place) as reader:
+                assert recorded_violations(reader) == [], seed
+                assert set(endings(reader).values()) == {1}
+                assert reader.verify().problem is None
+                assert len(reader.list_latches(limit=1000)) > 2
+            assert sum(each["released"] for each in seen) > 0
+            assert sum(each["stopped"] for each in seen) > 0
 
     run(main())
 
