@@ -30,6 +30,7 @@ from tests.proxy.gated import (
     Client,
     Run,
     answering,
+    call,
     chunked,
     plain,
     request,
@@ -414,6 +415,32 @@ def test_a_release_that_the_client_is_slow_to_take_is_not_finished(run: Run, tmp
             rest = await unframed(client)
             client.leave()
             assert b"call_1" not in rest.replace(b"canary", b"")
+            recorded = await stage.world.turn()
+            assert (recorded.outcome, recorded.delivery) == (Outcome.RELEASED, Delivery.UNKNOWN)
+
+    run(main())
+
+
+def test_a_release_whose_last_bytes_wait_in_our_own_buffer_is_not_finished_either(
+    run: Run, tmp_path: Path
+) -> None:
+    """More than sockets take, in one write: nothing before it was in the way."""
+    calls = [call(json.dumps({"to": "x" * 900_000}), index, f"call_{index}") for index in range(7)]
+
+    async def script(peer: Peer) -> None:
+        await peer.answer(streamed(OPENING, *calls, FINISH_CALLS + DONE))
+        await peer.hold()
+
+    async def main() -> None:
+        async with staged(tmp_path, script) as stage:
+            client = await slow_reader(stage.world.port)
+            client.writer.write(request())
+            await until(GateState.RELEASED, stage)
+            latch = await stage.operator.latch("stop_all")
+            assert len(latch["turns"]) == 1
+            rest = await unframed(client)
+            client.leave()
+            assert b"[DONE]" not in rest
             recorded = await stage.world.turn()
             assert (recorded.outcome, recorded.delivery) == (Outcome.RELEASED, Delivery.UNKNOWN)
 

@@ -32,6 +32,29 @@ def wire() -> Wire:
     return Wire()
 
 
+@pytest.mark.parametrize("drops", [False, True])
+def test_released_bytes_have_their_end_once_they_are_taken_and_can_be_dropped_until_then(
+    wire: Wire, *, drops: bool
+) -> None:
+    left = [1]
+    reply = Reply(wire.send, lambda: wire.said.append("abort"), lambda _data: False, lambda: left[0])
+    reply.prepare(*HEAD)
+
+    async def main() -> None:
+        delivering = asyncio.ensure_future(reply.deliver(b"held"))
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)
+        assert wire.said == [HEAD, (b"held", True)]
+        if drops:
+            reply.drop()
+        left[0] = 0
+        await delivering
+        assert wire.said[2:] == [*(["abort"] if drops else []), (b"", False)]
+        assert reply.dropped is drops
+
+    asyncio.run(main())
+
+
 def test_the_head_goes_out_once_with_the_first_byte(wire: Wire) -> None:
     async def main() -> None:
         assert not wire.reply.started

@@ -130,7 +130,7 @@ class Gate:
             await (self.sockets if scope["type"] == "websocket" else self.own)(scope, receive, send)
             return
         front = front_of(scope)
-        reply = Reply(send, front.abort, front.write)
+        reply = Reply(send, front.abort, front.write, front.buffered)
         try:
             await self._serve(scope, receive, reply, self._relay)
         except asyncio.CancelledError:

@@ -55,6 +55,10 @@ class LaneReply(Reply):
             if not await self._post(payload, text):
                 self.dropped = True
 
+    async def deliver(self, data: bytes) -> None:
+        """Send released bytes. Each message of a WebSocket waits until the one before it is taken."""
+        await self.end(data)
+
     def drop(self) -> None:
         """Drop the connection under a client that does not read; not for a turn of which nobody has heard."""
         if self.begun:

@@ -272,7 +272,7 @@ class TurnRelay:
                     await self._decide(session, reply)
                 case Release(data):
                     hit("relay.before_release_write")
-                    await reply.end(data)
+                    await reply.deliver(data)
                     hit("relay.after_release_write")
                     lost = self.gone or reply.dropped
                     self._confirm(Delivery.UNKNOWN if lost else Delivery.SENT)

@@ -9,7 +9,10 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, MutableMapping
-from typing import Any
+from typing import Any, Final
+
+SLOW_CLIENT_S: Final = 0.02
+"""How often a client that is slow to take released bytes is looked after."""
 
 Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
 Headers = list[tuple[bytes, bytes]]
@@ -20,6 +23,7 @@ class Reply:
 
     __slots__ = (
         "_abort",
+        "_buffered",
         "_headers",
         "_send",
         "_status",
@@ -33,10 +37,17 @@ class Reply:
         "started",
     )
 
-    def __init__(self, send: Send, abort: Callable[[], None], write: Callable[[bytes], bool]) -> None:
+    def __init__(
+        self,
+        send: Send,
+        abort: Callable[[], None],
+        write: Callable[[bytes], bool],
+        buffered: Callable[[], int] = lambda: 0,
+    ) -> None:
         self._send = send
         self._abort = abort
         self._write = write
+        self._buffered = buffered
         self._status = 502
         self._headers: Headers = []
         self.started = False
@@ -82,6 +93,14 @@ class Reply:
             self.first_at = asyncio.get_running_loop().time()
         self.bytes_out += len(data)
         return True
+
+    async def deliver(self, data: bytes) -> None:
+        """Send released bytes, and their end once the client's socket has taken all of them: until then they can be dropped."""
+        await self.write(data)
+        await asyncio.sleep(0)  # a loop may write at the end of its step
+        while self._buffered() and not self.dropped:  # noqa: ASYNC110 -- a transport tells of its limits only
+            await asyncio.sleep(SLOW_CLIENT_S)
+        await self.end()
 
     async def end(self, data: bytes = b"") -> None:
         """Send the last bytes and a clean end."""
