@@ -62,7 +62,7 @@ def allowed() -> frozenset[str]:
     keywords = {keyword.lower().strip("$") for draft in KEYWORDS.values() for keyword in draft}
     fixture = {
         "chunks", "lines", "body", "path", "pinned", "tool", "schemas", "strict", "raw", "base64", "abort", "cancel", "data", "event",
-        "id", "retry", "alt", "sse", "v1", "v1beta", "urn", "application", "nullable", "example", "propertyordering", "http", "https", "org", "draft",
+        "id", "retry", "alt", "sse", "v1", "v1beta", "v1internal", "urn", "application", "nullable", "example", "propertyordering", "http", "https", "org", "draft",
     }  # fmt: skip
     # Fragments cut literals, too.
     literals = {
