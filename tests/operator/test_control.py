@@ -447,6 +447,25 @@ def test_a_release_whose_last_bytes_wait_in_our_own_buffer_is_not_finished_eithe
     run(main())
 
 
+def test_a_client_that_leaves_before_it_has_taken_its_release_ends_it(run: Run, tmp_path: Path) -> None:
+    calls = [call(json.dumps({"to": "x" * 900_000}), index, f"call_{index}") for index in range(7)]
+
+    async def script(peer: Peer) -> None:
+        await peer.answer(streamed(OPENING, *calls, FINISH_CALLS + DONE))
+        await peer.hold()
+
+    async def main() -> None:
+        async with staged(tmp_path, script) as stage:
+            client = await slow_reader(stage.world.port)
+            client.writer.write(request())
+            await until(GateState.RELEASED, stage)
+            client.leave()
+            recorded = await stage.world.turn()
+            assert (recorded.outcome, recorded.delivery) == (Outcome.RELEASED, Delivery.UNKNOWN)
+
+    run(main())
+
+
 def test_a_latch_in_observe_mode_stops_requests_and_says_what_it_cannot_stop(
     run: Run, tmp_path: Path
 ) -> None:

@@ -260,7 +260,7 @@ class FrontProtocol(HttpToolsProtocol):
         connection = FrontConnection(
             self.url,
             functools.partial(self._abort, self.scope),
-            self.transport.get_write_buffer_size,
+            self._buffered,
             functools.partial(self._write, self.scope),
         )
         # An extension's value is a dict of settings in ASGI; this one is an object, so that the type checker knows it.
@@ -367,6 +367,10 @@ class FrontProtocol(HttpToolsProtocol):
         if self._answering is not None and self._answering.scope is scope:
             self._disconnect(self._answering)
             self.transport.abort()
+
+    def _buffered(self) -> int:
+        """What the client has not taken. A connection that closes has nobody to take it, whatever TLS still keeps."""
+        return 0 if self.transport.is_closing() else self.transport.get_write_buffer_size()
 
     def _write(self, scope: Any, body: bytes) -> bool:
         """What the cycle's own `send` does for a piece of a chunked body, where it would not have to wait."""
