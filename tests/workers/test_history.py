@@ -21,7 +21,7 @@ import pytest
 from tests.operator.history import endings, recorded_violations
 from tests.operator.test_history import MODELS, TOOLS, provider, some_latch, turn
 from tests.workers.crew import Crew, crew
-from tests.workers.test_pool import NO_WAIT
+from tests.workers.test_pool import UNTOLD
 from tests.workers.witness import Witness
 from turngate.core.verdict import Outcome
 
@@ -156,12 +156,12 @@ def test_no_byte_of_a_call_reaches_a_client_after_the_latch_that_covers_it_was_a
 
 
 @pytest.mark.skipif(not SOAK, reason="takes as long as it takes; its named twin in test_pool.py is certain")
-def test_a_latch_that_waits_for_no_worker_shows(tmp_path: Path) -> None:
+def test_a_latch_of_which_no_worker_has_heard_shows(tmp_path: Path) -> None:
     """The negative control."""
 
     async def main() -> None:
         witness = Witness()
-        async with crew(tmp_path, provider, patch=NO_WAIT) as at:
+        async with crew(tmp_path, provider, patch=UNTOLD) as at:
             while not witness.violations():
                 await race(at, witness, random.randrange(1 << 30), 100, Counter(), calm_s=0.1)
 

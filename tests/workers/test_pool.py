@@ -112,14 +112,15 @@ def locked(ledger: Path) -> Any:
         connection.close()
 
 
-NO_WAIT = """
+UNTOLD = """
 from turngate.operator.serving import Cut
 from turngate.workers.pool import WorkerPool
-async def _no_wait(self, seat, latch, answer):
+async def _at_once(self, latch):
     return Cut()
-WorkerPool._cut_in = _no_wait
+WorkerPool.cut = _at_once
+WorkerPool._publish = lambda *_: None
 """
-"""A supervisor that tells its workers of a latch, and waits for none of them."""
+"""A supervisor that records latches, and waits for no worker to have heard of them; here none ever does."""
 
 
 async def receipt_for_a_stopped_worker(at: Crew, upstream: Upstream, client: Client) -> tuple[str, int]:
@@ -154,12 +155,14 @@ def test_a_receipt_on_its_way_to_a_stopped_worker_releases_nothing_once_a_latch_
     run(main())
 
 
-def test_without_the_wait_the_same_receipt_releases_its_turn(run: Run, tmp_path: Path) -> None:
+def test_where_no_worker_has_heard_of_the_latch_the_same_receipt_releases_its_turn(
+    run: Run, tmp_path: Path
+) -> None:
     """The negative control."""
 
     async def main() -> None:
         upstream = Upstream(HELD)
-        async with crew(tmp_path, upstream, patch=NO_WAIT) as at, at.connect() as client:
+        async with crew(tmp_path, upstream, patch=UNTOLD) as at, at.connect() as client:
             _, holder = await receipt_for_a_stopped_worker(at, upstream, client)
             await at.operator.latch("stop_all")
             os.kill(holder, signal.SIGCONT)
