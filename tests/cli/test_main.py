@@ -113,6 +113,14 @@ def test_config_check_says_what_each_of_several_workers_may_hold(monkeypatch: py
     assert "server.workers: must be a whole number of at least 1" in run("config", "check").output
 
 
+def test_config_check_tells_no_password_of_a_ledger(monkeypatch: pytest.MonkeyPatch) -> None:
+    url = "postgresql://gate:hunter2@db.example/turns?user=gate&password=hunter3"
+    monkeypatch.setenv("TURNGATE_LEDGER_URL", url)
+    said = run("config", "check").output
+    assert "ledger postgresql://gate@db.example/turns" in said
+    assert "hunter" not in said
+
+
 def test_config_check_takes_the_file_of_the_variable(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     file = tmp_path / "gate.toml"
     file.write_text(

@@ -254,7 +254,8 @@ def summary(config: Config) -> Iterable[str]:
     yield f"listen {config.server.listen}, default upstream {config.server.default_upstream}"
     if config.server.workers > 1:
         yield f"workers {config.server.workers}, each may hold {config.server.held_bytes_each} bytes"
-    yield f"ledger {config.ledger.url}"
+    place = config.ledger.place
+    yield f"ledger {place.name if place.is_server else config.ledger.url}"  # a server's URL may hold a password
     yield f"operator {config.operator.listen}"
     if config.ledger.release_without_record:
         yield "  turns are released even if they cannot be recorded"
