@@ -134,19 +134,21 @@ def test_no_byte_of_a_call_reaches_a_client_after_the_latch_that_covers_it_was_a
                 assert witness.violations() == [], seed
                 if number < ROUNDS - 1:
                     await begin_again(at, witness)
+            while min(witness.outcomes()[each] for each in ("released", "stopped_by_operator")) <= TURNS / 20:
+                # On a busy machine a latch may stand for as long as all turns take.
+                await race(at, witness, random.randrange(1 << 30), TURNS // ROUNDS, troubles)
+                assert witness.violations() == [], seed
             assert await asyncio.to_thread(at.end, signal.SIGTERM) == 0
             outcomes = witness.outcomes()
             with capsys.disabled():
                 took = round(time.monotonic() - began)
                 print(f"\n{len(witness.turns)} turns in {took} s: {dict(outcomes)}; {len(witness.spans)} latches, {dict(troubles)},"
                       f" {len(at.ever)} workers, {at.log.count('worker_killed')} killed for a latch")  # fmt: skip
-            assert outcomes["released"] > TURNS / 20, (seed, outcomes)
-            assert outcomes["stopped_by_operator"] > TURNS / 20, (seed, outcomes)
             assert set(outcomes) <= {"released", "stopped_by_operator", "cut", "ledger_unavailable"}, outcomes
             with at.reader() as reader:
                 assert recorded_violations(reader) == [], seed
                 assert set(endings(reader).values()) == {1}, seed
-                recorded = {turn.turn_id: turn for turn in reader.list_turns(limit=2 * TURNS)}
+                recorded = {turn.turn_id: turn for turn in reader.list_turns(limit=2 * len(witness.turns))}
                 assert reader.verify().ok
             assert all(turn.outcome is not None and turn.delivery != "pending" for turn in recorded.values())
             seen = {turn.turn_id for turn in witness.turns if turn.call_at is not None}
@@ -155,14 +157,15 @@ def test_no_byte_of_a_call_reaches_a_client_after_the_latch_that_covers_it_was_a
     asyncio.run(main())
 
 
-@pytest.mark.skipif(not SOAK, reason="takes as long as it takes; its named twin in test_pool.py is certain")
-def test_a_latch_of_which_no_worker_has_heard_shows(tmp_path: Path) -> None:
-    """The negative control."""
+if SOAK:  # it takes as long as it takes; its twin in test_pool.py is certain
 
-    async def main() -> None:
-        witness = Witness()
-        async with crew(tmp_path, provider, patch=UNTOLD) as at:
-            while not witness.violations():
-                await race(at, witness, random.randrange(1 << 30), 100, Counter(), calm_s=0.1)
+    def test_a_latch_of_which_no_worker_has_heard_shows(tmp_path: Path) -> None:
+        """The negative control."""
 
-    asyncio.run(main())
+        async def main() -> None:
+            witness = Witness()
+            async with crew(tmp_path, provider, patch=UNTOLD) as at:
+                while not witness.violations():
+                    await race(at, witness, random.randrange(1 << 30), 100, Counter(), calm_s=0.1)
+
+        asyncio.run(main())
