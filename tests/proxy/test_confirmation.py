@@ -101,6 +101,28 @@ def test_a_denied_turn_is_told_and_nothing_of_it_leaves(run: Run, tmp_path: Path
     run(main())
 
 
+@pytest.mark.parametrize("stream", [True, False])
+def test_a_turn_that_waits_is_on_record_however_it_came(run: Run, tmp_path: Path, *, stream: bool) -> None:
+    """Also if it came whole in one read: a crash while a person thinks must leave a trace of it."""
+
+    async def main() -> None:
+        reply = streamed(TOOL_TURN) if stream else plain(WHOLE)
+        async with staged(tmp_path, reply, sections={"policy": {"confirm_s": 5}}) as stage:
+            asking = asyncio.ensure_future(stage.world.ask(request(body=turn_request(stream=stream))))
+            turn_id = await waiting(stage)
+            held = None
+            while held is None:
+                assert not asking.done()
+                await asyncio.sleep(0.01)
+                with LedgerReader(stage.world.ledger) as reader:
+                    held = reader.get_turn(turn_id)
+            assert held.outcome is None
+            assert (await stage.operator.ask("POST", f"/turns/{turn_id}/approve", WHY)).status == 200
+            await asking
+
+    run(main())
+
+
 def test_a_whole_json_turn_waits_and_is_released_as_it_came(run: Run, tmp_path: Path) -> None:
     async def main() -> None:
         async with staged(tmp_path, plain(WHOLE)) as stage:

@@ -240,12 +240,7 @@ class TurnRelay:
         """Have the loop woken at the session's deadline. One timer, re-armed only when it would fire too late."""
         if session.gate.state is not GateState.HOLDING:
             return
-        if not self._held:
-            self._held = True
-            # Whoever fetches this response later must find that it was held, also if this process ends here.
-            self.start = replace(self.start, response_id=clipped(session.turn.response_id))
-            self._judging.ledger.hold(self.start)
-            hit("relay.held")
+        self._note_hold(session)
         deadline = session.deadline
         if deadline is None:
             return
@@ -255,6 +250,14 @@ class TurnRelay:
         if timer is not None:
             timer.cancel()
         self._timer = self._loop.call_at(deadline, self._ring)
+
+    def _note_hold(self, session: Session) -> None:
+        """Have it on record, once, that the turn is held: whoever fetches its response later, or looks after a crash, must find that."""
+        if not self._held:
+            self._held = True
+            self.start = replace(self.start, response_id=clipped(session.turn.response_id))
+            self._judging.ledger.hold(self.start)
+            hit("relay.held")
 
     def _ring(self) -> None:
         # The loop may fire a little early. The timer is then over all the same, and a new one must follow.
@@ -329,6 +332,7 @@ class TurnRelay:
         """Ask whom the policy wants asked, and keep the client waiting. False if the turn ended for want of a good answer."""
         for asked in self._questions(session):
             self.question = asked
+            self._note_hold(session)  # it may have come in one read
             while asked.answer is None and not self.gone and self.stopped is None:
                 await asked.wait(session.deadline)
                 await self._carry_out(session, session.tick(self._loop.time()), reply)
