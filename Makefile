@@ -11,7 +11,7 @@ run: $(VENV)/run.stamp  ## Start the gate on 127.0.0.1:8484 with the bundled rep
 	$(BIN)/turngate serve --default-upstream demo
 
 test: $(VENV)/test.stamp $(APART)/stamp lint  ## Lint, type-check and test.
-	$(BIN)/pytest -n 2 --dist loadfile
+	$(BIN)/pytest -n 4 --dist loadfile
 
 lint: $(VENV)/test.stamp
 	$(BIN)/ruff check .

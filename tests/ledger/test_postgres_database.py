@@ -139,14 +139,18 @@ def test_a_snapshot_from_before_the_wait_would_miss_the_latch(
 
     latching.begin()
     latch(latching)
-    with ThreadPoolExecutor() as threads:
-        trying = threads.submit(try_to_release)
-        while gates.store.sql("SELECT 1 FROM pg_locks WHERE NOT granted AND locktype = 'advisory'") == []:
-            pass
-        latching.commit()
-        assert isinstance(trying.result(timeout=10), int)
-    with pytest.raises(psycopg.errors.UniqueViolation):
+
+    def release_behind_the_latch() -> None:
+        with ThreadPoolExecutor() as threads:
+            trying = threads.submit(try_to_release)
+            while gates.store.sql("SELECT 1 FROM pg_locks WHERE NOT granted AND locktype = 'advisory'") == []:
+                pass
+            latching.commit()
+            assert isinstance(trying.result(timeout=10), int)
         releasing.commit()
+
+    with pytest.raises(psycopg.errors.UniqueViolation):  # only the chain's own key is in its way then
+        release_behind_the_latch()
     releasing.rollback()
 
 
