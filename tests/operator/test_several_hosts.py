@@ -203,9 +203,8 @@ def test_two_hosts_race_and_no_release_is_entered_behind_a_latch_that_covers_it(
                 for number, each in enumerate(both)
             ]
             try:
-                while not (
-                    seen["released"] and seen["stopped"]
-                ):  # a latch may stand for as long as all of them take
+                # A latch may stand for as long as all of them take.
+                while not (seen["released"] and seen["stopped"]):
                     for each in await asyncio.gather(*(clients(host, chance, TURNS) for host in both)):
                         seen.update(each)
             finally:
