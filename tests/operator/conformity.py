@@ -71,4 +71,4 @@ async def main(schemathesis: str) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(uvloop.run(main(sys.argv[1])))
+    sys.exit(uvloop.run(main(str(Path(sys.argv[1]).absolute()))))
