@@ -22,7 +22,7 @@ from turngate.errors import LedgerCorruptError, LedgerError, LedgerUnavailableEr
 from turngate.ledger.chain import GENESIS, Link, link_hash
 from turngate.ledger.claim import Claim
 from turngate.ledger.digest import create_key, key_id, load_key
-from turngate.ledger.entry import Delivery, TurnEntry, canonical, turn_from
+from turngate.ledger.entry import Delivery, TurnEntry, canonical, stopped_by, turn_from
 from turngate.ledger.latch import CODES, Latch, LatchKind
 from turngate.ledger.store import Refusal
 
@@ -221,14 +221,7 @@ class Database(ABC):
         if ender is None:
             return dataclasses.replace(turn, outcome=Outcome.CANCELLED, reason=Reason.RESTART, decided_at=now)
         latch, kind = ender
-        return dataclasses.replace(
-            turn,
-            outcome=Outcome.BLOCKED,
-            reason=Reason.STOPPED_BY_OPERATOR,
-            codes=(CODES[LatchKind(kind)],),
-            latch=latch,
-            decided_at=now,
-        )
+        return dataclasses.replace(stopped_by(turn, latch, CODES[LatchKind(kind)]), decided_at=now)
 
     def _row(self, statement: str, **bindings: object) -> tuple[Any, ...] | None:
         return next(iter(self._rows(statement, bindings)), None)

@@ -138,6 +138,13 @@ def taken_back(entry: TurnEntry, outcome: Outcome, reason: Reason) -> TurnEntry:
     )
 
 
+def stopped_by(entry: TurnEntry, latch_id: str, code: Code) -> TurnEntry:
+    """What stands in place of a turn that an operator's latch ended."""
+    return replace(
+        entry, outcome=Outcome.BLOCKED, reason=Reason.STOPPED_BY_OPERATOR, codes=(code,), latch=latch_id
+    )
+
+
 def canonical(value: object) -> bytes:
     """Encode an entry as the one JSON text that the hash chain covers: sorted keys, no blanks, UTF-8.
 

@@ -14,15 +14,13 @@ import threading
 import time
 from typing import TYPE_CHECKING, Any, Final
 
-from turngate.core.finding import Code
 from turngate.core.policy import Mode
-from turngate.core.slot import SlotState
 from turngate.core.verdict import Outcome, Reason
 from turngate.errors import LedgerError, LedgerUnavailableError, MisuseError
 from turngate.ledger.audit import Audited, Latched, Lifted
 from turngate.ledger.database import Database, DeliveryNote, UnsoundEntryError, Write
 from turngate.ledger.digest import CallKey, keyed_digest
-from turngate.ledger.entry import Delivery, canonical
+from turngate.ledger.entry import Delivery, canonical, taken_back
 from turngate.ledger.latch import LatchBoard
 from turngate.ledger.store import LedgerCounters, Receipt, Refusal, issue_receipt
 from turngate.ledger.write_queue import WriteQueue
@@ -198,21 +196,7 @@ class QueuedLedger:
         The write may be under way and still succeed. The queue is first in, first out, so this one lands behind it and
         the ledger ends up saying what happened: nothing was released.
         """
-        calls = tuple(
-            dataclasses.replace(call, state=SlotState(outcome)) if call.state is SlotState.RELEASED else call
-            for call in entry.calls
-        )
-        codes = (*entry.codes, Code.LEDGER_UNAVAILABLE) if outcome is Outcome.BLOCKED else entry.codes
-        withdrawn = dataclasses.replace(
-            entry,
-            outcome=outcome,
-            reason=reason,
-            codes=codes,
-            calls=calls,
-            sha256=None,
-            delivery=Delivery.NONE,
-        )
-        self._tell(Write("withdrawn", entry.turn_id, canonical(withdrawn)))
+        self._tell(Write("withdrawn", entry.turn_id, canonical(taken_back(entry, outcome, reason))))
 
     async def unheard(self) -> tuple[str, ...]:
         """See `OperatorLedger.unheard`; nobody else has this ledger."""

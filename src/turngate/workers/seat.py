@@ -18,7 +18,7 @@ import structlog
 
 from turngate.core.finding import Code
 from turngate.core.verdict import Outcome, Reason
-from turngate.ledger.entry import Delivery, TurnEntry, TurnStart, taken_back
+from turngate.ledger.entry import Delivery, TurnEntry, TurnStart, stopped_by, taken_back
 from turngate.ledger.latch import Latch, TurnFacts, covers
 from turngate.ledger.store import Refusal
 from turngate.metrics import State
@@ -227,13 +227,7 @@ class Seat:
         )
         if latch is None or not covers_as_far_as_known(latch, known):
             return ended
-        return dataclasses.replace(
-            ended,
-            outcome=Outcome.BLOCKED,
-            reason=Reason.STOPPED_BY_OPERATOR,
-            codes=(latch.code,),
-            latch=latch.id,
-        )
+        return stopped_by(ended, latch.id, latch.code)
 
     # What it says.
 
