@@ -42,7 +42,13 @@ class Bearer:
 
     def lives(self, now: float) -> bool:
         """Whether it is good for anything."""
-        return self.revoked_at is None and (self.expires_at is None or now < self.expires_at)
+        return self.state(now) == "live"
+
+    def state(self, now: float) -> str:
+        """The same in a word, with the reason: `live`, `revoked` or `expired`."""
+        if self.revoked_at is not None:
+            return "revoked"
+        return "live" if self.expires_at is None or now < self.expires_at else "expired"
 
 
 Row = TypeVar("Row", bound=Bearer)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from turngate.access.keys import GateKey, GateKeyStore, gate_key_path
+from turngate.access.keys import GateKeyStore, gate_key_path
 from turngate.cli.terminal import print_json, print_table, utc
 from turngate.cli.token import CONFIG, JSON
 from turngate.config import load_config
@@ -42,7 +42,7 @@ def create_command(
 def list_command(file: Path | None, *, as_json: bool) -> None:
     """List all keys, dead ones too."""
     now = time.time()
-    rows = [(each, _state(each, now)) for each in _store(file).rows()]
+    rows = [(each, each.state(now)) for each in _store(file).rows()]
     if as_json:
         known = ("id", "tenant", "note", "created_at", "expires_at", "revoked_at")
         print_json(
@@ -76,9 +76,3 @@ def revoke_command(file: Path | None, key_id: str) -> None:
 
 def _store(file: Path | None) -> GateKeyStore:
     return GateKeyStore(gate_key_path(load_config(file).ledger.place.files))
-
-
-def _state(each: GateKey, now: float) -> str:
-    if each.revoked_at is not None:
-        return "revoked"
-    return "live" if each.lives(now) else "expired"

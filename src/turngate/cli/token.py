@@ -9,7 +9,7 @@ import click
 
 from turngate.cli.terminal import choice, print_json, print_table, utc
 from turngate.config import load_config
-from turngate.operator.tokens import Role, Token, TokenStore, token_store_path
+from turngate.operator.tokens import Role, TokenStore, token_store_path
 
 CONFIG = click.option(
     "--config",
@@ -48,7 +48,7 @@ def create_command(file: Path | None, *, as_json: bool, name: str, role: str, li
 def list_command(file: Path | None, *, as_json: bool) -> None:
     """List all tokens, dead ones too."""
     now = time.time()
-    rows = [(each, _state(each, now)) for each in _store(file).tokens()]
+    rows = [(each, each.state(now)) for each in _store(file).tokens()]
     if as_json:
         known = ("id", "name", "role", "created_at", "expires_at", "revoked_at")
         print_json([{**{key: getattr(each, key) for key in known}, "state": state} for each, state in rows])
@@ -80,9 +80,3 @@ def revoke_command(file: Path | None, token_id: str) -> None:
 
 def _store(file: Path | None) -> TokenStore:
     return TokenStore(token_store_path(load_config(file).ledger.place.files))
-
-
-def _state(each: Token, now: float) -> str:
-    if each.revoked_at is not None:
-        return "revoked"
-    return "live" if each.lives(now) else "expired"

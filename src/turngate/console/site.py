@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import dataclasses
 import re
-import time
 import traceback
 from collections.abc import Awaitable, Callable
 from pathlib import Path
@@ -36,7 +35,7 @@ from turngate.console.rendering import render
 from turngate.console.sessions import Sessions
 from turngate.errors import LedgerError
 from turngate.ledger.audit import AuditNote
-from turngate.operator.auth import Caller, Doorkeeper, peer_of, require
+from turngate.operator.auth import PATH_LIMIT, Caller, Doorkeeper, peer_of, require, stranger_note
 from turngate.operator.control import Control
 from turngate.operator.handlers import Ask, Handlers
 from turngate.operator.messages import LatchSet, NewLatch, NoQuery
@@ -61,7 +60,6 @@ ALWAYS: Final[Headers] = [
 NO_STORE: Final = (b"cache-control", b"no-store")
 KEEP: Final = (b"cache-control", b"private, max-age=86400, immutable")
 HTML: Final = "text/html; charset=utf-8"
-PATH_LIMIT: Final = 256
 
 ASGIApp = Callable[[Scope, Receive, Send], Awaitable[None]]
 
@@ -292,18 +290,7 @@ class Console:
         if visit.ask is not None:
             self._audit(visit.ask.note(problem.status, code=problem.code))
         elif problem.code != "too_many_failures":
-            scope = visit.scope
-            self._audit(
-                AuditNote(
-                    at=time.time(),
-                    actor="",
-                    peer=peer_of(scope),
-                    method=scope["method"],
-                    path=scope["path"][:PATH_LIMIT],
-                    status=problem.status,
-                    code=problem.code,
-                )
-            )
+            self._audit(stranger_note(visit.scope, problem))
 
     def _audit(self, note: AuditNote) -> None:
         self._control.ledger.audit(note)

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import hashlib
 import re
-import time
 import traceback
 from collections.abc import Mapping
 from pathlib import Path
@@ -22,7 +21,7 @@ from turngate.core.json_text import JsonFault, read_object
 from turngate.errors import LedgerError
 from turngate.ledger.audit import AuditNote
 from turngate.ledger.entry import canonical
-from turngate.operator.auth import Doorkeeper, peer_of, require
+from turngate.operator.auth import PATH_LIMIT, Doorkeeper, require, stranger_note
 from turngate.operator.control import Control
 from turngate.operator.handlers import Ask, Handlers
 from turngate.operator.operations import Operation, matching
@@ -33,8 +32,6 @@ from turngate.proxy.reply import Headers
 
 MAX_BODY: Final = 1024 * 1024
 """Holds the longest value that can be tested, every character of it escaped."""
-PATH_LIMIT: Final = 256
-"""Characters of a path that the audit keeps."""
 
 _KEY: Final = re.compile(r"[!-~]{1,128}")
 
@@ -103,16 +100,7 @@ class OperatorApi:
         if ask is not None:
             self._audit(ask.note(problem.status, code=problem.code))
         elif problem.code != "too_many_failures":
-            note = AuditNote(
-                at=time.time(),
-                actor="",
-                peer=peer_of(scope),
-                method=scope["method"],
-                path=scope["path"][:PATH_LIMIT],
-                status=problem.status,
-                code=problem.code,
-            )
-            self._audit(note)
+            self._audit(stranger_note(scope, problem))
         await _send(send, problem.status, [JSON, *problem.headers], problem.body())
 
     def _audit(self, note: AuditNote) -> None:

@@ -15,12 +15,16 @@ from typing import Any, Final
 
 from turngate.config import OperatorConfig
 from turngate.errors import ConfigError
+from turngate.ledger.audit import AuditNote
 from turngate.operator.problem import ProblemError
 from turngate.operator.tokens import Role, Token, TokenStore
 from turngate.proxy.app import host_of
 
 LOCAL: Final = "local"
 """The peer of a Unix socket."""
+
+PATH_LIMIT: Final = 256
+"""Characters of a path that the audit keeps."""
 
 LOOPBACK_HOSTS: Final = frozenset({"localhost", "127.0.0.1", "[::1]"})
 WILDCARDS: Final = frozenset({"0.0.0.0", "::"})  # noqa: S104 -- they are recognised here, not bound
@@ -133,6 +137,19 @@ def require(caller: Caller, needed: Role) -> None:
     """Refuse a caller whose role is not enough."""
     if not caller.role.allows(needed):
         raise ProblemError("forbidden", f"This needs the role {needed}; the token has {caller.role}.")
+
+
+def stranger_note(scope: Scope, problem: ProblemError) -> AuditNote:
+    """The audit's row of a refused request that names nobody."""
+    return AuditNote(
+        at=time.time(),
+        actor="",
+        peer=peer_of(scope),
+        method=scope["method"],
+        path=scope["path"][:PATH_LIMIT],
+        status=problem.status,
+        code=problem.code,
+    )
 
 
 def peer_of(scope: Scope) -> str:
