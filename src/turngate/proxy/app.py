@@ -116,7 +116,7 @@ class Gate:
                 self._unreachable,
                 self._fail,
                 self._trace,
-                self._socket_turn_over,
+                self._turn_over,
                 self.refusals,
             ),
         )
@@ -198,9 +198,8 @@ class Gate:
         headers = request_headers(
             caller.headers, judged=dialect is not None or not passthrough.carries_no_turn(route.path)
         )
-        trace: TurnTrace | None = None
-        if self.tracing is not None and turn is not None:
-            trace = self.tracing.begin(turn.start, route.upstream, scope["headers"])
+        trace = None if turn is None else self._trace(turn.start, route.upstream, scope["headers"])
+        if trace is not None:
             headers = trace.carried(headers)
         head = RequestHead(scope["method"].encode(), route.upstream.origin, route.target, headers)
         task = asyncio.current_task()
@@ -246,10 +245,7 @@ class Gate:
             if response is not None:
                 response.close()
             if turn is not None:
-                self._count(turn, reply)
-                log_turn(turn, reply, trace)
-            if trace is not None and turn is not None:
-                trace.end(turn, reply, None if response is None else response.status)
+                self._turn_over(turn, reply, trace, None if response is None else response.status)
 
     def _register(
         self, turn_id: str, under_way: TurnRelay | UnjudgedRequest, task: asyncio.Task[Any]
@@ -264,11 +260,14 @@ class Gate:
     def _trace(self, start: TurnStart, upstream: UpstreamConfig, headers: Headers) -> TurnTrace | None:
         return None if self.tracing is None else self.tracing.begin(start, upstream, headers)
 
-    def _socket_turn_over(self, turn: TurnRelay, reply: Reply, trace: TurnTrace | None) -> None:
+    def _turn_over(
+        self, turn: TurnRelay, reply: Reply, trace: TurnTrace | None, status: int | None = None
+    ) -> None:
+        """Count it, log it and end its span; `status` is the upstream's, where it had one for this turn."""
         self._count(turn, reply)
         log_turn(turn, reply, trace)
         if trace is not None:
-            trace.end(turn, reply, None)
+            trace.end(turn, reply, status)
 
     def _count(self, turn: TurnRelay, reply: Reply) -> None:
         if (counted := figures(turn, reply)) is not None:
