@@ -186,3 +186,40 @@ def test_a_lenient_reader_reads_everything_that_a_strict_one_reads(text: str) ->
 )
 def test_a_lenient_reader_sees_what_careless_clients_see(data: bytes, reading: LenientReading | None) -> None:
     assert read_lenient(data) == reading
+
+
+# Keys and strings chosen for what they do to a reader that looks for keys by their quote and colon.
+_KEYS = st.sampled_from(["a", "b", "x\\", "y\\\\", 'q"', ":", " :", '": '])
+_TEXTS = st.sampled_from(['":', '\\":', " : ", '" : ', '\\" :', "x\\", '{"a" : 1}', '{"a":1,"a":2}'])
+
+
+def _spelt(text: str, escaped: bool) -> str:
+    return '"' + "".join(f"\\u{ord(each):04x}" for each in text) + '"' if escaped else json.dumps(text)
+
+
+@st.composite
+def oddly_written(draw: st.DrawFn, depth: int = 2) -> tuple[str, bool]:
+    """A JSON object in an odd spelling, and whether one of its objects repeats a key."""
+    keys, members, repeats = set[str](), list[str](), False
+    for _ in range(draw(st.integers(0, 3))):
+        key = draw(_KEYS)
+        repeats |= key in keys
+        keys.add(key)
+        if depth and draw(st.booleans()):
+            value, inside = draw(oddly_written(depth - 1))
+            repeats |= inside
+        else:
+            value = _spelt(draw(_TEXTS), draw(st.booleans()))
+        gap = draw(st.sampled_from(["", "", " ", "  ", "\n", "\t\r"]))
+        members.append(f"{_spelt(key, draw(st.booleans()))}{gap}:{value}")
+    return "{" + ",".join(members) + "}", repeats
+
+
+@given(oddly_written())
+@example(('{"a" :1,"b":2,"b":3}', True))
+@example(('{"x\\\\":1,"b":2,"b":3}', True))
+@example(('{"t":"x \\u003a","b":2,"b":3}', True))
+@example(('{"t":"\\u003A","b" : 2,"b":3}', True))
+def test_a_repeated_key_is_seen_however_it_is_spelt(written: tuple[str, bool]) -> None:
+    text, repeats = written
+    assert read_lenient(text.encode()) == LenientReading(json.loads(text), repeated_key=repeats)

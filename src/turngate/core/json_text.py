@@ -59,8 +59,7 @@ class JsonFault:
     offset: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class LenientReading:
+class LenientReading(msgspec.Struct, frozen=True):
     """What a careless client makes of a text. When `too_deep`, the value is unknown: assume the worst of it."""
 
     value: JsonValue
@@ -125,6 +124,7 @@ def _no_constant(_name: str) -> float:
 
 # Built once: `json.loads` with arguments builds a decoder for every call, which costs twice the decoding itself.
 _decode_grammar: Callable[[str | bytes], Any] = msgspec.json.Decoder().decode
+_write_compactly: Callable[[Any], bytes] = msgspec.json.Encoder().encode
 _decode_value: Callable[[str], Any] = json.JSONDecoder(object_pairs_hook=_unique).decode
 _decode_undisputed: Callable[[str], Any] = json.JSONDecoder(
     parse_int=lambda literal: literal, parse_constant=_no_constant
@@ -189,6 +189,11 @@ def read_lenient(data: bytes) -> LenientReading | None:
     `json.loads` accepts (NaN, lone surrogates, a BOM, UTF-16; the last repeated key wins), and what JavaScript readers
     add: invalid UTF-8 is replaced, endless integers become infinity.
     """
+    plain = _read_plain(data)
+    return plain if plain is not None else _read_carefully(data)
+
+
+def _read_carefully(data: bytes) -> LenientReading | None:
     repeated = False
 
     def last_wins(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -197,9 +202,6 @@ def read_lenient(data: bytes) -> LenientReading | None:
         repeated = repeated or len(value) != len(pairs)
         return value
 
-    plain = _read_plain(data)
-    if plain is not None:
-        return plain
     text = _decode_as_clients_do(data)
     if _deeper_than(LENIENT_DEPTH, text):
         return LenientReading(None, too_deep=True)
@@ -224,28 +226,20 @@ def _is_disputed(data: bytes) -> bool:
 def _read_plain(data: bytes) -> LenientReading | None:
     """The fast way for JSON that is beyond dispute; None sends the text down the careful way.
 
-    msgspec keeps only one of two equal keys, so keys are counted twice, in the value and in the text: a key's quote and
-    colon stand side by side nowhere inside a string but behind a backslash. Any other spelling makes the counts differ.
+    msgspec keeps only one of two equal keys. So the value is written anew, and most texts are what was written to the byte. In any
+    other spelling colons tell: each key has one, and whatever else was dropped with a repeated key only takes more of them
+    along. An escaped colon alone could make up for that.
     """
     try:
         value = _decode_grammar(data)
-        if _keys(value) == data.count(b'":') - data.count(b'\\":'):
-            return LenientReading(value)
-    except (ValueError, RecursionError):
-        pass
+        again = _write_compactly(value)
+    except (ValueError, OverflowError, RecursionError):
+        return None
+    if again == data or (
+        again.count(b":") == data.count(b":") and b"\\u003a" not in data and b"\\u003A" not in data
+    ):
+        return LenientReading(value)
     return None
-
-
-def _keys(value: Any) -> int:
-    """How many keys all objects of a value have together."""
-    if type(value) is dict:
-        return len(value) + sum([_keys(each) for each in value.values() if type(each) in _CONTAINERS])
-    if type(value) is list:
-        return sum([_keys(each) for each in value if type(each) in _CONTAINERS])
-    return 0
-
-
-_CONTAINERS = (dict, list)
 
 
 def _decode_as_clients_do(data: bytes) -> str:

@@ -45,6 +45,9 @@ from turngate.core.policy import Quirk, TurnPolicy
 from turngate.core.slot import Slot, SlotInput, SlotState
 from turngate.core.toolset import Toolset
 
+# Looked up for every piece of arguments; a member's lookup through its class is a call.
+_FRAGMENT, _TOOL, _AGENT = SlotInput.FRAGMENT, Signal.TOOL, RunsOn.AGENT
+
 
 class TurnState(enum.StrEnum):
     """Where a turn stands."""
@@ -180,8 +183,11 @@ class Turn:
     overran: bool = False
     """Whether a limit was exceeded; findings are bounded, so this is remembered apart from them."""
 
+    _argument_limit: int = field(init=False, repr=False)
+
     def __post_init__(self) -> None:
         self.findings.limit = self.policy.limits.findings
+        self._argument_limit = self.policy.limits.argument_bytes
 
     @property
     def agent_calls(self) -> list[Slot]:
@@ -299,9 +305,9 @@ class Turn:
         choice = self.choices.get(slot.choice)
         if choice is not None and choice.reason is not None and slot.state is SlotState.COLLECTING:
             self.findings.add(table_finding(Code.DELTA_AFTER_TERMINAL, slot.path))
-        self._step_slot(slot, SlotInput.FRAGMENT, now)
+        self._step_slot(slot, _FRAGMENT, now)
         self._grow(slot, event.text)
-        return _slot_signal(slot)
+        return _TOOL if slot.runs_on is _AGENT else Signal.ORDERED
 
     def _slot_copied(self, event: SlotCopied, now: float) -> Signal:
         slot = self.slots.get(event.slot)
@@ -314,14 +320,14 @@ class Turn:
         return _slot_signal(slot)
 
     def _grow(self, slot: Slot, text: str) -> None:
-        if slot.argument_bytes > self.policy.limits.argument_bytes:
+        if slot.argument_bytes > self._argument_limit:
             return
-        slot.argument_bytes += _size(text)
+        slot.argument_bytes += len(text) if text.isascii() else _size(text)
         if self._fits(slot, slot.argument_bytes):
             slot.pieces.append(text)
 
     def _fits(self, slot: Slot, size: int) -> bool:
-        limit = self.policy.limits.argument_bytes
+        limit = self._argument_limit
         if size <= limit:
             return True
         self.overrun(f"more than {limit} bytes of arguments", slot.path)

@@ -208,10 +208,11 @@ class ChatDecoder:
         if data is None:
             return frame_fault(frame, self.carriers) or KEEP_ALIVE
         if self._plain and frame.fault is None:
-            if is_text(data):
-                return self.prose
+            # Once there is a call, nearly every chunk is one more piece of it, and a refused reading costs three good ones.
             if self._slots and (piece := self._piece(data)) is not None:
                 return (piece,)
+            if is_text(data):
+                return self.prose
         if data == b"[DONE]" and self._streamed and frame.fault in (None, FrameFault.UNTERMINATED):
             return (TurnClosed("[DONE]"),)
         events = [*frame_fault(frame, self.carriers), *self._read(data)]

@@ -14,6 +14,7 @@ from turngate.core.framing import Framing
 from turngate.core.gate import GateState
 from turngate.core.policy import OnBlock
 from turngate.core.session import Session
+from turngate.core.turn import TurnState
 from turngate.proxy.relay import TurnRelay
 from turngate.proxy.reply import Reply
 from turngate.transport import BodyEnd, UpstreamResponse
@@ -27,7 +28,7 @@ LINGER_S = 1.0
 """How long a decided turn's upstream may take to end its body, so that the connection can serve another request."""
 
 
-_HOLDING = GateState.HOLDING
+_HOLDING, _FINISHED = GateState.HOLDING, TurnState.FINISHED
 
 STILL_MADE = ("queued", "in_progress")
 """The statuses of a stored response that is not there yet. The ledger's search for an earlier delivery knows them, too."""
@@ -112,7 +113,7 @@ class HttpTurn(TurnRelay):
         if actions:
             self._left = actions
             self._wake()
-        elif session.gate.state is _HOLDING and (self._timer is None or session.turn.finished):
+        elif session.gate.state is _HOLDING and (self._timer is None or session.turn.state is _FINISHED):
             # Each read moves the deadline away, until the grace after the last choice begins: there is nothing to re-arm.
             self._arm(session)
         return True
