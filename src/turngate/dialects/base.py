@@ -22,6 +22,7 @@ from turngate.core.event import (
     Ending,
     Event,
     KeepAlive,
+    Prose,
     RunsOn,
     SlotIdentified,
     SlotKey,
@@ -130,13 +131,23 @@ def may_hold(events: Iterable[Event], forbidden: frozenset[str] = frozenset()) -
 
     The counterpart of the signals in `turngate.core.turn` for a decoder that must know how a stream stands on the client's side.
     """
-    return any(
-        (isinstance(event, SlotOpened) and event.runs_on is RunsOn.AGENT)
-        or (isinstance(event, SlotIdentified) and event.name in forbidden)
-        or (isinstance(event, ChoiceClosed) and event.ending is Ending.CALLS)
-        or (isinstance(event, Defect | Unrecognised) and event.may_carry_call)
-        for event in events
-    )
+    for event in events:
+        match event:
+            case Prose():
+                continue
+            case SlotOpened():
+                held = event.runs_on is RunsOn.AGENT
+            case SlotIdentified():
+                held = event.name in forbidden
+            case ChoiceClosed():
+                held = event.ending is Ending.CALLS
+            case Defect() | Unrecognised():
+                held = event.may_carry_call
+            case _:
+                continue
+        if held:
+            return True
+    return False
 
 
 def case_twin(value: Mapping[str, Any], known: frozenset[str]) -> str | None:

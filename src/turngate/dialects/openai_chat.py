@@ -93,6 +93,12 @@ _KNOWN = frozenset(
     }
 )  # fmt: skip
 _CALLS = ("tool_calls", "function_call")
+_TAME = (_KNOWN - {*_CALLS}) | {
+    "content", "created", "logprobs", "model", "native_finish_reason", "object", "obfuscation", "provider", "reasoning",
+    "reasoning_content", "reasoning_details", "refusal", "role", "service_tier", "system_fingerprint", "usage",
+}  # fmt: skip
+"""Keys that are spelt right and carry no call, whatever object they stand in."""
+_TAME_IN_DELTA = _TAME | {*_CALLS}
 _NOT_TEXT = frozenset({"role", *_CALLS})
 _COMMUTING_DELTA = frozenset(
     {"content", "role", "refusal", "reasoning", "reasoning_content", "reasoning_details"}
@@ -252,7 +258,8 @@ class ChatDecoder:
             suspect = may_carry(data, self.carriers)
             message = "a chunk that some clients cannot read"
             events.append(Defect(Code.INVALID_CHUNK, message, may_carry_call=suspect))
-        events += [*_twins("chunk", chunk), *_stray_calls("chunk", chunk)]
+        if not _TAME.issuperset(chunk):
+            events += [*_twins("chunk", chunk), *_stray_calls("chunk", chunk)]
         events += self._open(chunk)
         choices = chunk.get("choices")
         fault = _fault(chunk)
@@ -288,6 +295,8 @@ class ChatDecoder:
         if not self._streamed:
             return []
         kind = blank_to_none(chunk.get("object"))
+        if kind == CHUNK and self._kinds == {CHUNK}:
+            return []
         if kind is None and CHUNK in chunk.values():
             kind = ""
         matters = any(isinstance(choice, dict) and "delta" in choice for choice in choices)
@@ -307,7 +316,9 @@ class ChatDecoder:
         if not _is_index(index):
             suspect = may_carry(data, self.carriers)
             return [Defect(Code.INVALID_SLOT, "a choice without a valid index", path, may_carry_call=suspect)]
-        events: list[Event] = [*_twins(path, choice), *_stray_calls(path, choice)]
+        events: list[Event] = []
+        if not _TAME.issuperset(choice):
+            events += [*_twins(path, choice), *_stray_calls(path, choice)]
         if index not in self._choices:
             if self._streamed and index != len(self._choices):
                 # openai-python's helper keeps choices by position: it raises at one that skips those before it.
@@ -353,7 +364,9 @@ class ChatDecoder:
         return [ChoiceClosed(index, wire_word(reason), ending, path)]
 
     def _delta(self, choice: int, path: str, delta: Mapping[str, Any], data: bytes) -> list[Event]:
-        events: list[Event] = [*_twins(path, delta), *_stray_calls(path, delta, *_CALLS)]
+        events: list[Event] = []
+        if not _TAME_IN_DELTA.issuperset(delta):
+            events += [*_twins(path, delta), *_stray_calls(path, delta, *_CALLS)]
         calls = delta.get("tool_calls")
         if calls is not None and not isinstance(calls, list):
             events.append(Defect(Code.INVALID_TOOL_CALLS, "tool_calls that is no list", path))
@@ -499,7 +512,7 @@ def _is_index(value: Any) -> bool:
 
 
 def _twins(path: str, value: Any) -> list[Event]:
-    return twins(path, value, _KNOWN) if isinstance(value, dict) else []
+    return twins(path, value, _KNOWN) if isinstance(value, dict) and not _TAME_IN_DELTA.issuperset(value) else []
 
 
 def _stray_calls(path: str, value: Mapping[str, Any], *places: str) -> list[Event]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from turngate.core.event import CallKind, Ending
+from turngate.core.event import CallKind, Ending, RunsOn
 from turngate.core.finding import Code, Finding, Level
 from turngate.core.policy import Quirk
 from turngate.core.session import proves_end
@@ -82,8 +82,8 @@ def _reason_with_calls(choice: Choice, *, natural: bool) -> Iterator[Finding]:
 
 def forbidden_provider_tools(turn: Turn, _tools: Toolset) -> Iterator[Finding]:
     """Provider-run tools that the operator forbids by name. They ran already; this only says so."""
-    agent_run = {slot.key for slot in turn.agent_calls}
-    for slot in turn.slots.values():
-        if slot.key not in agent_run and slot.name in turn.policy.forbidden_provider_tools:
+    forbidden = turn.policy.forbidden_provider_tools
+    for slot in turn.slots.values() if forbidden else ():
+        if slot.runs_on is RunsOn.PROVIDER and slot.name in forbidden:
             message = f"{slot.path}: a provider-run tool that this upstream forbids"
             yield Finding(Code.POLICY_DENIED, message, slot.path, Level.ERROR)

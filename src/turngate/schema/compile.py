@@ -32,14 +32,14 @@ MAX_REPORTED = 256
 _TOO_DEEP: Final = (Finding(Code.INVALID_SCHEMA, "the schema nests too deep"),)
 
 
-class SchemaDialect(enum.Enum):
+class SchemaDialect(enum.StrEnum):
     """How a schema is spelt; the wire format of the request decides."""
 
     JSON_SCHEMA = "json_schema"
     OPENAPI = "openapi"
 
 
-class Vocabulary(enum.Enum):
+class Vocabulary(enum.StrEnum):
     """How much of JSON Schema a tool may use."""
 
     FULL = "full"
