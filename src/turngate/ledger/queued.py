@@ -227,11 +227,17 @@ class QueuedLedger:
         if register is not None:
             register[write.turn_id] = waiter
         self._queue.put(_Job(write, waiter), urgent=True)
+        # A timer of its own: `asyncio.timeout` costs as much as the rest of the wait.
+        timer = self._loop.call_later(self._timeout_s, waiter.cancel)
         try:
-            async with asyncio.timeout(self._timeout_s):
-                return await waiter
-        except TimeoutError:
+            return await waiter
+        except asyncio.CancelledError:
+            task = asyncio.current_task()
+            if task is not None and task.cancelling():
+                raise
             raise LedgerUnavailableError(f"{self.name}: not durable within {self._timeout_s} s") from None
+        finally:
+            timer.cancel()
 
     def _tell(self, write: Write) -> None:
         if self._is_open and (write.kind == "withdrawn" or len(self._queue) < self._queue_limit):
