@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import dataclasses
+from msgspec import structs
 
 from turngate.console.timeline import timeline
 from turngate.core.verdict import Outcome, Reason
@@ -51,9 +51,9 @@ def test_everything_that_has_a_time_is_there_in_its_order() -> None:
 
 
 def test_what_is_not_recorded_yet_is_not_claimed() -> None:
-    live = dataclasses.replace(TURN, live=True, phase=Phase.CONFIRMING, outcome=Outcome.RELEASED)
+    live = structs.replace(TURN, live=True, phase=Phase.CONFIRMING, outcome=Outcome.RELEASED)
     assert not [moment for moment in timeline(live) if "released" in moment.what]
-    assert [moment.what for moment in timeline(dataclasses.replace(TURN, calls=(), first_event_at=None))] == [
+    assert [moment.what for moment in timeline(structs.replace(TURN, calls=(), first_event_at=None))] == [
         "request",
         "last event, [DONE]",
         "blocked: invalid",
@@ -62,18 +62,18 @@ def test_what_is_not_recorded_yet_is_not_claimed() -> None:
 
 def test_who_was_asked_and_what_came_after_the_decision_is_told() -> None:
     asked = Confirmed(asked_at=103.1, expires_at=153.1)
-    expired = dataclasses.replace(asked, answer="expired", answered_at=103.2)
+    expired = structs.replace(asked, answer="expired", answered_at=103.2)
     told = [
         moment.what
-        for moment in timeline(dataclasses.replace(TURN, calls=(), confirmation=expired, latch="tgl_1"))
+        for moment in timeline(structs.replace(TURN, calls=(), confirmation=expired, latch="tgl_1"))
     ]
     assert told[-3:] == ["a person is asked", "expired: nobody answered", "blocked: invalid, by latch tgl_1"]
-    waiting = dataclasses.replace(TURN, calls=(), confirmation=asked, live=True)
+    waiting = structs.replace(TURN, calls=(), confirmation=asked, live=True)
     assert [moment.what for moment in timeline(waiting)][-1] == "a person is asked"
-    sent = dataclasses.replace(
+    sent = structs.replace(
         TURN,
         calls=(),
-        confirmation=dataclasses.replace(expired, answer="approved", actor="ann", reason="seen"),
+        confirmation=structs.replace(expired, answer="approved", actor="ann", reason="seen"),
         delivery=Delivery.UNKNOWN,
         delivered_at=104.0,
         claims=(ClaimRow(choice=0, slot="1", at=105.0),),

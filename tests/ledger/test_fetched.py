@@ -5,11 +5,11 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import Coroutine
-from dataclasses import replace
 from typing import Any
 
 import apsw
 import pytest
+from msgspec.structs import replace
 
 from tests.ledger.stores import Store
 from tests.ledger.turns import blocked, passed, released, started

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 import threading
 import time
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import apsw
 import psycopg
 import pytest
+from msgspec.structs import replace
 
 from tests.ledger.turns import blocked, latched, lifted, passed, released, started
 from turngate.core.finding import Code
@@ -263,9 +264,9 @@ async def test_an_operators_request_is_kept_in_the_chain(store: Store) -> None:
     note = AuditNote(at=1.0, actor="ann", method="GET", path="/turns", status=200)
     async with store.running() as ledger:
         ledger.audit(note)
-        change = replace(note, method="POST", path="/latches", status=201, idempotency_key="k")
+        change = dataclasses.replace(note, method="POST", path="/latches", status=201, idempotency_key="k")
         latch = latched()
-        await ledger.latch(latch, replace(change, latch=latch.id))
+        await ledger.latch(latch, dataclasses.replace(change, latch=latch.id))
         await ledger.lift(lifted(latch))
     with store.reader() as reader:
         rows = reader.list_audit()

@@ -1,11 +1,12 @@
 from __future__ import annotations
 
+import dataclasses
 import hashlib
 import json
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from msgspec.structs import replace
 
 from tests.ledger.turns import blocked, passed, released, sql, started
 from turngate.core.verdict import Outcome, Reason
@@ -152,7 +153,7 @@ async def test_waits_are_ranked_and_ends_counted_step_by_step_in_either_database
                 (3, 100, 50 / 128, 99 / 128),
                 (7, 2, 0.25, 0.5),
             ]
-        assert reader.count_decided(replace(span, until=began + 60)) == []
+        assert reader.count_decided(dataclasses.replace(span, until=began + 60)) == []
         assert [(each.slot, each.at) for each in reader.list_claims(alone.turn_id)] == [("0", 7.5)]
         assert reader.list_claims(stopped.turn_id) == []
         sent_at = reader.get_delivery_time(alone.turn_id)

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import time
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import apsw
+from msgspec.structs import replace
 
 from turngate.core.slot import SlotState
 from turngate.core.verdict import Outcome, Reason
@@ -36,7 +36,7 @@ def started(**fields: Any) -> TurnStart:
 
 def released(start: TurnStart | None = None, **fields: Any) -> TurnEntry:
     start = start or started()
-    known = {name: getattr(start, name) for name in TurnStart.__dataclass_fields__}
+    known = {name: getattr(start, name) for name in TurnStart.__struct_fields__}
     calls = tuple(
         CallEntry(choice=0, slot=slot, call_id=f"call_{slot}", tool=tool, state=SlotState.RELEASED)
         for slot, tool in (("0", "read_file"), ("1", "send_mail"))

@@ -512,7 +512,9 @@ def _is_index(value: Any) -> bool:
 
 
 def _twins(path: str, value: Any) -> list[Event]:
-    return twins(path, value, _KNOWN) if isinstance(value, dict) and not _TAME_IN_DELTA.issuperset(value) else []
+    return (
+        twins(path, value, _KNOWN) if isinstance(value, dict) and not _TAME_IN_DELTA.issuperset(value) else []
+    )
 
 
 def _stray_calls(path: str, value: Mapping[str, Any], *places: str) -> list[Event]:

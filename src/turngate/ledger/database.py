@@ -13,6 +13,7 @@ from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
+from msgspec import structs
 
 from turngate import failpoint
 from turngate.core.event import RunsOn
@@ -219,9 +220,9 @@ class Database(ABC):
         """How a turn ended that was never decided: by the operator whose latch names it, else by the restart."""
         ender = self._row("find_ender", turn_id=turn.turn_id)
         if ender is None:
-            return dataclasses.replace(turn, outcome=Outcome.CANCELLED, reason=Reason.RESTART, decided_at=now)
+            return structs.replace(turn, outcome=Outcome.CANCELLED, reason=Reason.RESTART, decided_at=now)
         latch, kind = ender
-        return dataclasses.replace(stopped_by(turn, latch, CODES[LatchKind(kind)]), decided_at=now)
+        return structs.replace(stopped_by(turn, latch, CODES[LatchKind(kind)]), decided_at=now)
 
     def _row(self, statement: str, **bindings: object) -> tuple[Any, ...] | None:
         return next(iter(self._rows(statement, bindings)), None)

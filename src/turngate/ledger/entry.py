@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import enum
 import json
-from dataclasses import dataclass, replace
 
 import msgspec
+from msgspec import Struct
+from msgspec.structs import replace
 
 from turngate.core.check import ParseResult, SchemaResult
 from turngate.core.event import RunsOn
@@ -34,8 +35,7 @@ class Delivery(enum.StrEnum):
     """Released, but the client or this process went away before the write was confirmed."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CallEntry:
+class CallEntry(Struct, frozen=True, kw_only=True):
     """One tool call of a turn; (turn, choice, slot) is its key."""
 
     choice: int
@@ -58,8 +58,7 @@ class CallEntry:
     state: SlotState = SlotState.ABSENT
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TurnStart:
+class TurnStart(Struct, frozen=True, kw_only=True):
     """What is known of a turn when the gate begins to hold it."""
 
     turn_id: str
@@ -84,8 +83,7 @@ class TurnStart:
     """Whether the response hands calls over several times, new ones each time."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Confirmed:
+class Confirmed(Struct, frozen=True, kw_only=True):
     """What the operators were asked about a turn, and what became of that."""
 
     asked_at: float
@@ -99,8 +97,7 @@ class Confirmed:
     """In the operator's own words; no client sees them."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TurnEntry(TurnStart):
+class TurnEntry(TurnStart, frozen=True, kw_only=True):
     """A turn and its calls. `outcome` is None only while the turn is held."""
 
     first_event_at: float | None = None

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Protocol, Self
 
 import msgspec
+from msgspec import structs
 
 from turngate.core.slot import SlotState
 from turngate.core.verdict import Outcome, Reason
@@ -304,4 +305,4 @@ def _spanned(span: Span) -> dict[str, object]:
 
 
 def _turn(payload: bytes, delivery: str) -> TurnEntry:
-    return dataclasses.replace(turn_from(payload), delivery=Delivery(delivery))
+    return structs.replace(turn_from(payload), delivery=Delivery(delivery))

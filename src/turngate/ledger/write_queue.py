@@ -8,6 +8,7 @@ so that a lone release waits for nothing but the disk, and a hundred in the same
 
 from __future__ import annotations
 
+import contextlib
 import threading
 import time
 from collections import deque
@@ -68,10 +69,8 @@ class WriteQueue(Generic[T]):
 
     def _ring(self) -> None:
         if self._bell.locked():
-            try:
+            with contextlib.suppress(RuntimeError):  # somebody else has just rung
                 self._bell.release()
-            except RuntimeError:
-                pass  # somebody else has just rung
 
     def _sleep(self) -> None:
         """Until somebody hurries, or patient jobs have gathered. The first of these, after a long silence, has to wake the taker."""

@@ -6,6 +6,8 @@ import dataclasses
 import time
 from typing import Any
 
+from msgspec import structs
+
 from turngate import __version__
 from turngate.errors import LedgerError, MisuseError
 from turngate.ledger.audit import AuditNote, AuditRow, ReasonedNote
@@ -159,7 +161,7 @@ class Handlers:
         delivered_at, claims = await self._control.read(
             lambda reader: (reader.get_delivery_time(view.turn_id), reader.list_claims(view.turn_id))
         )
-        known = {each.name: getattr(view, each.name) for each in dataclasses.fields(view)}
+        known = structs.asdict(view)
         return messages.TurnDetail(**known, delivered_at=delivered_at, claims=tuple(claims))
 
     async def approve_turn(self, ask: Ask) -> messages.TurnView:

@@ -5,7 +5,6 @@ Requests are strict: a field that is not here is an error, because a misspelt na
 
 from __future__ import annotations
 
-import dataclasses
 import enum
 from typing import Annotated
 
@@ -149,16 +148,14 @@ class Phase(enum.StrEnum):
     """The ledger says that it is held, and this process does not know it."""
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class TurnView(TurnEntry):
+class TurnView(TurnEntry, frozen=True, kw_only=True):
     """A turn as recorded, or as far as it has come."""
 
     live: bool
     phase: Phase
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class TurnDetail(TurnView):
+class TurnDetail(TurnView, frozen=True, kw_only=True):
     """A turn, with what came after its decision."""
 
     delivered_at: float | None

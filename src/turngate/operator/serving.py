@@ -11,6 +11,8 @@ import os
 import time
 from typing import TYPE_CHECKING, Protocol
 
+from msgspec import structs
+
 from turngate.core.gate import GateState
 from turngate.errors import MisuseError
 from turngate.ledger.entry import TurnEntry, TurnStart
@@ -167,7 +169,7 @@ def answer_turn(gate: Gate, turn_id: str, answer: Answer, actor: str, reason: st
     asked = turn.question
     if not isinstance(asked, Confirmation) or not asked.give(answer, actor, reason):
         return None
-    return dataclasses.replace(view_of_live(turn), policy=answer.value, phase=Phase.DECIDING)
+    return structs.replace(view_of_live(turn), policy=answer.value, phase=Phase.DECIDING)
 
 
 def process_state(gate: Gate, started_at: float) -> ProcessState:
@@ -218,7 +220,7 @@ def view_of_live(each: TurnRelay | UnjudgedRequest) -> TurnView:
 
 def view_of(entry: TurnStart, *, live: bool, phase: Phase) -> TurnView:
     """A turn as people see it."""
-    known = {each.name: getattr(entry, each.name) for each in dataclasses.fields(entry)}
+    known = structs.asdict(entry)
     return TurnView(**known, live=live, phase=phase)
 
 

@@ -6,8 +6,9 @@ whatever else can happen (the client leaves, an operator stops the turn, a deadl
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
+
+from msgspec import structs
 
 from turngate.core.action import Action, Block, Forward
 from turngate.core.framing import Framing
@@ -64,7 +65,7 @@ class HttpTurn(TurnRelay):
         self._response, self._reply = response, reply
         # Where a path or a header asks for a stream, only the reply shows that it is one.
         if framing.streamed != self.start.streamed:
-            self.start = replace(self.start, streamed=framing.streamed)
+            self.start = structs.replace(self.start, streamed=framing.streamed)
         self._as_json = "application/json" in framing.media_types
         session = self.session = self._new_session(framing)
         self._head_due = self._loop.time() + HEAD_GRACE_S

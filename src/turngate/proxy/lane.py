@@ -10,8 +10,9 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Awaitable, Callable, MutableMapping
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Protocol
+
+from msgspec import structs
 
 from turngate.core.action import Block
 from turngate.core.frame import Framer
@@ -142,7 +143,7 @@ class LaneTurn(TurnRelay):
         self.session.close()
         if self._captures is not None and self._tape is not None:
             # As the stream that the same turn is over HTTP, since that is what can be judged again.
-            start = replace(self.start, route=f"POST {self.route.path}")
+            start = structs.replace(self.start, route=f"POST {self.route.path}")
             self._captures.keep(self._tape, self._upstream, start, self.session, SSE, self._judging.pinned)
 
     def _taped(self, framer: Framer, captures: Captures) -> Framer:

@@ -5,7 +5,9 @@ from __future__ import annotations
 import hashlib
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
+
+from msgspec import structs
 
 from turngate.access.tenant import Caller
 from turngate.core.check import CallCheck
@@ -128,7 +130,9 @@ def held_for(session: Session, mode: Mode, ended_at: float | None) -> float | No
 
 def aborted_entry(start: TurnStart, reason: Reason) -> TurnEntry:
     """The entry of a turn whose session is of no use any more: what was known before it began, and how it ended."""
-    return TurnEntry(**asdict(start), decided_at=time.time(), outcome=Outcome.CANCELLED, reason=reason)
+    return TurnEntry(
+        **structs.asdict(start), decided_at=time.time(), outcome=Outcome.CANCELLED, reason=reason
+    )
 
 
 def clipped(text: str | None) -> str | None:

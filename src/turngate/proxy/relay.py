@@ -9,8 +9,10 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field
 from typing import Any
+
+from msgspec import structs
 
 from turngate.config import CaptureTurns
 from turngate.core.action import Action, Block, Decide, Finish, Forward, Inject, Release
@@ -106,7 +108,7 @@ class TurnRelay:
         self._tape: Tape | None = None
         self._tools = dialect.toolset(request_body) if tools is None else tools
         model = self._tools.model or route.model
-        self.start = replace(
+        self.start = structs.replace(
             start,
             model=model,
             requested_model=model,
@@ -161,9 +163,11 @@ class TurnRelay:
     def snapshot(self) -> TurnEntry:
         """The turn as far as it has come, without digests: for somebody who looks at it."""
         if self.session is None:
-            return TurnEntry(**{each.name: getattr(self.start, each.name) for each in fields(TurnStart)})
+            return TurnEntry(**structs.asdict(self.start))
         entry = turn_entry(self.start, self.session, {}, self._clock, lambda *_: None, latch=self._latch)
-        return replace(entry, sha256=None, policy=self._policy_result(), confirmation=self._confirmation())
+        return structs.replace(
+            entry, sha256=None, policy=self._policy_result(), confirmation=self._confirmation()
+        )
 
     def stop(self, stop: Stop) -> None:
         """End the turn at once: an operator, a shutdown."""
@@ -255,7 +259,7 @@ class TurnRelay:
         """Have it on record, once, that the turn is held: whoever fetches its response later, or looks after a crash, must find that."""
         if not self._held:
             self._held = True
-            self.start = replace(self.start, response_id=clipped(session.turn.response_id))
+            self.start = structs.replace(self.start, response_id=clipped(session.turn.response_id))
             self._judging.ledger.hold(self.start)
             hit("relay.held")
 
