@@ -116,6 +116,26 @@ class Tally:
 class Session:
     """The life of one turn between the first upstream byte and its verdict."""
 
+    __slots__ = (
+        "_budget",
+        "_budgeted",
+        "_decode",
+        "_decoder",
+        "_ended",
+        "_framer",
+        "_frames",
+        "_judge",
+        "_observing",
+        "_policy",
+        "_prose",
+        "_sent_at",
+        "gate",
+        "tally",
+        "turn",
+        "turn_id",
+        "verdict",
+    )
+
     def __init__(
         self,
         turn_id: str,

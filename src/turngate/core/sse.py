@@ -33,6 +33,14 @@ class SSEFramer:
     read come out as `OVERSIZED`, so memory stays flat and `raw` stays complete.
     """
 
+    __slots__ = (
+        "_limit",
+        "_overflown",
+        "_pieces",
+        "_size",
+        "_tail",
+    )
+
     def __init__(self, limit: int) -> None:
         self._limit = limit
         self._pieces: list[bytes] = []

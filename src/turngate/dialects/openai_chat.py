@@ -182,6 +182,24 @@ def error_fields(message: str, details: Mapping[str, object]) -> dict[str, objec
 class ChatDecoder:
     """One reply. `streamed` tells chunks from one whole completion."""
 
+    __slots__ = (
+        "_choices",
+        "_ended",
+        "_finished",
+        "_holding",
+        "_kinds",
+        "_met",
+        "_numbered",
+        "_opened",
+        "_plain",
+        "_policy",
+        "_response_id",
+        "_slots",
+        "_streamed",
+        "_tools",
+        "_unindexed",
+    )
+
     prose: Sequence[Event] = (Prose(0, commutes=True),)
     sentinel_optional = True
     carriers: ClassVar[tuple[bytes, ...]] = CARRIERS

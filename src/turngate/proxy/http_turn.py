@@ -38,6 +38,15 @@ STILL_MADE = ("queued", "in_progress")
 class HttpTurn(TurnRelay):
     """One judged reply between its upstream and its client."""
 
+    __slots__ = (
+        "_as_json",
+        "_failure",
+        "_head_due",
+        "_left",
+        "_over",
+        "_response",
+    )
+
     def __init__(self, *args: Any, **named: Any) -> None:
         super().__init__(*args, **named)
         self._response: UpstreamResponse | None = None

@@ -77,6 +77,37 @@ class Judging:
 class TurnRelay:
     """One judged turn. A subclass carries its bytes."""
 
+    __slots__ = (
+        "__weakref__",
+        "_captures",
+        "_clock",
+        "_disabled",
+        "_held",
+        "_judgement",
+        "_judging",
+        "_latch",
+        "_loop",
+        "_policy",
+        "_reply",
+        "_request_body",
+        "_revoked",
+        "_rules",
+        "_tape",
+        "_timer",
+        "_tools",
+        "_upstream",
+        "began_at",
+        "dialect",
+        "gone",
+        "owner",
+        "question",
+        "session",
+        "start",
+        "stopped",
+        "stopped_at",
+        "task",
+    )
+
     def __init__(
         self,
         judging: Judging,

@@ -47,6 +47,17 @@ class Owner(Protocol):
 class Connection(asyncio.Protocol):
     """The asyncio protocol of one upstream connection."""
 
+    __slots__ = (
+        "_owner",
+        "aborted",
+        "origin",
+        "receiver",
+        "served",
+        "transport",
+        "usable",
+        "write_paused",
+    )
+
     transport: asyncio.Transport
 
     def __init__(self, origin: Origin, owner: Owner) -> None:

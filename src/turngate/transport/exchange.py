@@ -53,6 +53,24 @@ class SurplusError(Exception):
 class Exchange(BufferedResponse):
     """See `UpstreamResponse`; usable as one once `send` has returned."""
 
+    __slots__ = (
+        "_connection",
+        "_failure",
+        "_fed_size",
+        "_framing",
+        "_head_due",
+        "_head_size",
+        "_heard_at",
+        "_interim",
+        "_limits",
+        "_method",
+        "_parser",
+        "_request_written",
+        "_reusable",
+        "_stall",
+        "_timeouts",
+    )
+
     def __init__(
         self,
         loop: asyncio.AbstractEventLoop,

@@ -20,6 +20,24 @@ typical stream events; the median event is 300 bytes."""
 class BufferedResponse(abc.ABC):
     """The reader's half of `UpstreamResponse`; a source of bytes is added by subclassing."""
 
+    __slots__ = (
+        "_end",
+        "_high_water",
+        "_loop",
+        "_low_water",
+        "_paused",
+        "_pieces",
+        "_sink",
+        "_unread",
+        "_waiter",
+        "_woken",
+        "headers",
+        "http_version",
+        "reason",
+        "reused",
+        "status",
+    )
+
     status: int
     reason: bytes
     http_version: str
