@@ -8,7 +8,7 @@ microsecond without any shared counter.
 
 from __future__ import annotations
 
-import secrets
+import os
 import time
 
 PREFIX = "tg_"
@@ -22,7 +22,8 @@ def new_turn_id() -> str:
     """Make an id for a turn that begins now."""
     milliseconds, rest = divmod(time.time_ns(), _NS_PER_MS)
     fraction = (rest << 12) // _NS_PER_MS
-    return PREFIX + _crockford(_uuid7(milliseconds, fraction, secrets.randbits(62)))
+    random = int.from_bytes(os.urandom(8), "big") >> 2
+    return PREFIX + _crockford(_uuid7(milliseconds, fraction, random))
 
 
 def first_turn_id(since: float) -> str:

@@ -37,6 +37,9 @@ FORWARDING = frozenset(
 )
 """Fields that describe the caller's network. A provider has no use for them, so none is sent."""
 
+_NOT_UPSTREAM = HOP_BY_HOP | FORWARDING | {b"host", b"content-length"}
+_NOT_DOWNSTREAM = HOP_BY_HOP | {b"alt-svc"}
+
 OWN_PREFIX = b"x-turngate-"
 """Our own fields: a caller's are for us alone, and an upstream may not speak in our name."""
 
@@ -74,6 +77,8 @@ _MEDIA_TYPE = re.compile(r"[!#$%&'*+\-.^_`|~0-9a-z]+/[!#$%&'*+\-.^_`|~0-9a-z]+")
 def connection_options(headers: Iterable[tuple[bytes, bytes]]) -> frozenset[bytes]:
     """What the Connection fields list, in lower case."""
     values = [value for name, value in headers if name.lower() == b"connection"]
+    if not values:
+        return frozenset()
     return frozenset(option.strip(b" \t").lower() for option in b",".join(values).split(b",")) - {b""}
 
 
@@ -94,14 +99,10 @@ def request_headers(headers: Iterable[tuple[bytes, bytes]], *, judged: bool) -> 
     fields = list(headers)
     signed = signed_fields(fields)
     judged = judged and b"accept-encoding" not in signed
-    dropped = _ended_here(fields) | (FORWARDING - signed) | {b"host", b"content-length"}
+    dropped = (_NOT_UPSTREAM - (signed & FORWARDING)) | _ended_here(fields)
     if judged:
         dropped |= {b"accept-encoding"}
-    crossing = [
-        (name, _safe(name, value))
-        for name, value in fields
-        if (lower := name.lower()) not in dropped and not lower.startswith(OWN_PREFIX)
-    ]
+    crossing = _crossing(fields, dropped)
     if judged:
         crossing.append((b"accept-encoding", b"identity"))
     return crossing
@@ -123,14 +124,10 @@ def response_headers(
     says that nothing on its way may buffer or store it, unless the upstream has already said how.
     """
     fields = list(headers)
-    dropped = _ended_here(fields) | {b"alt-svc"}
+    dropped = _NOT_DOWNSTREAM | _ended_here(fields)
     if not keep_length:
         dropped |= {b"content-length"}
-    crossing = [
-        (name, _safe(name, value))
-        for name, value in fields
-        if (lower := name.lower()) not in dropped and not lower.startswith(OWN_PREFIX)
-    ]
+    crossing = _crossing(fields, dropped)
     crossing.append((b"x-turngate-turn", turn_id.encode("ascii")))
     if streamed:
         present = {name.lower() for name, _ in crossing}
@@ -150,20 +147,29 @@ def media_type(headers: Iterable[tuple[bytes, bytes]]) -> str:
 def content_coding(headers: Iterable[tuple[bytes, bytes]]) -> str:
     """All content codings in lower case, in the order they were applied, joined by `, `; empty if there is none."""
     values = [value for name, value in headers if name.lower() == b"content-encoding"]
+    if not values:
+        return ""
     codings = [coding.strip().lower() for coding in b",".join(values).decode("latin-1").split(",")]
     return ", ".join(coding for coding in codings if coding)
 
 
 def _ended_here(headers: list[tuple[bytes, bytes]]) -> frozenset[bytes]:
+    """What the Connection field ends here, besides what always does."""
     options = connection_options(headers)
-    return HOP_BY_HOP | options.difference(misplaced_options(options))
+    return options.difference(misplaced_options(options)) if options else options
 
 
-def _safe(name: bytes, value: bytes) -> bytes:
-    """The parsers on both sides refuse these values, so one here is our own fault."""
-    if _UNSAFE_VALUE.search(value):
-        raise MisuseError(f"the header field {name.decode('latin-1')!r} has a value with CR, LF or NUL")
-    return value
+def _crossing(headers: list[tuple[bytes, bytes]], dropped: frozenset[bytes]) -> Headers:
+    crossing = [
+        field
+        for field in headers
+        if (lower := field[0].lower()) not in dropped and not lower.startswith(OWN_PREFIX)
+    ]
+    # The parsers on both sides refuse such values, so one here is our own fault.
+    if _UNSAFE_VALUE.search(b"".join([value for _, value in crossing])):
+        unsafe = next(name for name, value in crossing if _UNSAFE_VALUE.search(value))
+        raise MisuseError(f"the header field {unsafe.decode('latin-1')!r} has a value with CR, LF or NUL")
+    return crossing
 
 
 def _without_parameters(value: bytes) -> str:
