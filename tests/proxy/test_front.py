@@ -32,7 +32,6 @@ from turngate.proxy.front import (
     FrontLimits,
     FrontProtocol,
     RefusalError,
-    abort_connection,
     check_head,
     front_of,
     front_protocol,
@@ -486,8 +485,8 @@ class Driven:
             self.sent += len(piece)
             if piece == b"":
                 return
-        abort_connection(scope)
-        abort_connection(scope)
+        front_of(scope).abort()
+        front_of(scope).abort()
         await send({"type": "http.response.body", "body": b"never", "more_body": True})
         self.events.put("aborted")
 
@@ -538,7 +537,7 @@ def test_an_abort_after_the_reply_leaves_the_next_request_alone(streaming: Serve
         client.sendall(GET)
         assert driven.events.get(timeout=PATIENCE_S) == "started"
         assert driven.loop is not None
-        driven.loop.call_soon_threadsafe(abort_connection, first)
+        driven.loop.call_soon_threadsafe(front_of(first).abort)
         driven.put(b"still here")
         driven.put(b"")
         assert next_response(client).body == b"still here"

@@ -96,11 +96,6 @@ def request_target(scope: MutableMapping[str, Any]) -> bytes:
     return front_of(scope).target
 
 
-def abort_connection(scope: MutableMapping[str, Any]) -> None:
-    """Show the client a cut: drop the connection without ending the body."""
-    front_of(scope).abort()
-
-
 def front_protocol(
     limits: FrontLimits, takes_socket: Callable[[bytes], bool] | None = None
 ) -> type[FrontProtocol]:
