@@ -13,14 +13,6 @@ from turngate.access.keys import GateKeyStore
 from turngate.cli.main import main as turngate
 
 
-@pytest.fixture
-def config(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.delenv("TURNGATE_CONFIG", raising=False)
-    file = tmp_path / "gate.toml"
-    file.write_text(f'[ledger]\nurl = "sqlite:///{tmp_path}/ledger.db"\n')
-    return file
-
-
 def cli(config: Path, *arguments: str) -> Result:
     return CliRunner().invoke(turngate, ["key", *arguments, "--config", str(config)])
 
@@ -29,7 +21,7 @@ def test_a_key_is_shown_once_listed_without_its_secret_and_revoked(config: Path,
     made = cli(config, "create", "team-a", "--note", "ci")
     assert made.exit_code == 0, made.output
     secret = made.stdout.strip()
-    store = GateKeyStore(tmp_path / "ledger.db.gate-keys")
+    store = GateKeyStore(tmp_path / "var" / "ledger.db.gate-keys")
     key = store.find(secret, time.time())
     assert key is not None
     assert (key.tenant, key.note) == ("team-a", "ci")

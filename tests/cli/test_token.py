@@ -6,19 +6,10 @@ import json
 import time
 from pathlib import Path
 
-import pytest
 from click.testing import CliRunner, Result
 
 from turngate.cli.main import main as turngate
 from turngate.operator.tokens import Role, TokenStore
-
-
-@pytest.fixture
-def config(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.delenv("TURNGATE_CONFIG", raising=False)
-    file = tmp_path / "gate.toml"
-    file.write_text(f'[ledger]\nurl = "sqlite:///{tmp_path}/var/ledger.db"\n')
-    return file
 
 
 def cli(config: Path, *arguments: str) -> Result:

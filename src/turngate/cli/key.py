@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-import time
 from pathlib import Path
 
 import click
 
 from turngate.access.keys import GateKeyStore, gate_key_path
-from turngate.cli.terminal import print_json, print_table, utc
-from turngate.cli.token import CONFIG, JSON
+from turngate.cli.bearer import print_made, print_rows
+from turngate.cli.options import CONFIG, JSON
 from turngate.config import load_config
+
+KNOWN = ("tenant", "note")
 
 
 @click.group()
@@ -29,11 +30,7 @@ def create_command(
 ) -> None:
     """Make a key for TENANT. It is shown once and kept nowhere."""
     made, secret = _store(file).create(tenant, note=note, lifetime_s=lifetime_s)
-    if as_json:
-        print_json({"id": made.id, "tenant": made.tenant, "note": made.note, "key": secret})
-    else:
-        click.echo(f"key {made.id} of {made.tenant}; it is not shown again:", err=True)
-        click.echo(secret)
+    print_made("key", made, secret, made.tenant, known=KNOWN, as_json=as_json)
 
 
 @key.command("list")
@@ -41,28 +38,7 @@ def create_command(
 @JSON
 def list_command(file: Path | None, *, as_json: bool) -> None:
     """List all keys, dead ones too."""
-    now = time.time()
-    rows = [(each, each.state(now)) for each in _store(file).rows()]
-    if as_json:
-        known = ("id", "tenant", "note", "created_at", "expires_at", "revoked_at")
-        print_json(
-            [{**{name: getattr(each, name) for name in known}, "state": state} for each, state in rows]
-        )
-        return
-    print_table(
-        ("key", "tenant", "note", "since (UTC)", "until (UTC)", "state"),
-        [
-            (
-                each.id,
-                each.tenant,
-                each.note,
-                utc(each.created_at),
-                utc(each.expires_at) if each.expires_at else None,
-                state,
-            )
-            for each, state in rows
-        ],
-    )
+    print_rows("key", _store(file).rows(), known=KNOWN, as_json=as_json)
 
 
 @key.command("revoke")

@@ -14,8 +14,8 @@ import click
 import msgspec
 from rich.text import Text
 
-from turngate.cli.terminal import choice, console, escape, field_table, print_json, print_table, utc
-from turngate.core.verdict import Outcome, Reason
+from turngate.cli.options import TURN_FILTERS
+from turngate.cli.terminal import console, escape, field_table, print_json, print_table, utc
 from turngate.errors import TurngateError
 from turngate.ledger.chain import Checkpoint
 from turngate.ledger.checkpoint import opened, signed, signer_at, signing_key_path
@@ -47,12 +47,7 @@ _ledger_option = click.option(
 
 @ledger.command("list")
 @_ledger_option
-@click.option("--tenant")
-@click.option("--upstream")
-@click.option("--tool", help="Turns with a call of this tool.")
-@click.option("--response", "response_id", help="The provider's response id.")
-@click.option("--outcome", type=choice(Outcome))
-@click.option("--reason", type=choice(Reason))
+@TURN_FILTERS
 @click.option("--limit", type=click.IntRange(1, 10_000), default=50, show_default=True)
 @click.option("--before", metavar="TURN", help="Only turns older than this one: the next page.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON document per turn and line.")

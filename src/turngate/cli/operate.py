@@ -3,48 +3,36 @@
 from __future__ import annotations
 
 import contextlib
-import functools
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 from urllib.parse import quote
 
 import click
 from rich.text import Text
 
+from turngate.cli.options import CONFIG, JSON, TURN_FILTERS, together
 from turngate.cli.terminal import choice, console, escape, field_table, print_json, print_table, utc
 from turngate.config import load_config
-from turngate.core.verdict import Outcome, Reason
 from turngate.ledger.latch import LatchKind
 from turngate.operator.client import OperatorClient, OperatorError, connect
 
-F = TypeVar("F", bound=Callable[..., None])
-
-
-def reaching(command: F) -> F:
-    """Give a command the options that say which gate, and with which token."""
-    options = (
-        click.option(
-            "--config",
-            "file",
-            type=click.Path(path_type=Path),
-            envvar="TURNGATE_CONFIG",
-            help="The gate's TOML file.",
-        ),
-        click.option(
-            "--url",
-            envvar="TURNGATE_URL",
-            help="Another gate: http://, https:// or unix:PATH.",
-            show_envvar=True,
-        ),
-        click.option(
-            "--token-file",
-            type=click.Path(path_type=Path, dir_okay=False),
-            help="A file with the token. Without one TURNGATE_TOKEN, or the file that the first start made.",
-        ),
-        click.option("--json", "as_json", is_flag=True, help="For programs."),
-    )
-    return functools.reduce(lambda found, option: option(found), reversed(options), command)
+reaching = together(
+    CONFIG,
+    click.option(
+        "--url",
+        envvar="TURNGATE_URL",
+        help="Another gate: http://, https:// or unix:PATH.",
+        show_envvar=True,
+    ),
+    click.option(
+        "--token-file",
+        type=click.Path(path_type=Path, dir_okay=False),
+        help="A file with the token. Without one TURNGATE_TOKEN, or the file that the first start made.",
+    ),
+    JSON,
+)
+"""Gives a command the options that say which gate, and with which token."""
 
 
 @contextlib.contextmanager
@@ -96,12 +84,7 @@ def _worker_line(worker: dict[str, Any]) -> str:
 @reaching
 @click.argument("turn_id", metavar="[TURN]", required=False)
 @click.option("--live/--past", default=None, help="Only those under way, or only those that are over.")
-@click.option("--tenant")
-@click.option("--upstream")
-@click.option("--tool", help="Turns with a call of this tool.")
-@click.option("--response", "response_id", help="The provider's response id.")
-@click.option("--outcome", type=choice(Outcome))
-@click.option("--reason", type=choice(Reason))
+@TURN_FILTERS
 @click.option("--limit", type=click.IntRange(1, 200), default=50, show_default=True)
 @click.option("--before", metavar="TURN", help="The next page.")
 def turns(

@@ -2,23 +2,17 @@
 
 from __future__ import annotations
 
-import time
 from pathlib import Path
 
 import click
 
-from turngate.cli.terminal import choice, print_json, print_table, utc
+from turngate.cli.bearer import print_made, print_rows
+from turngate.cli.options import CONFIG, JSON
+from turngate.cli.terminal import choice
 from turngate.config import load_config
 from turngate.operator.tokens import Role, TokenStore, token_store_path
 
-CONFIG = click.option(
-    "--config",
-    "file",
-    type=click.Path(path_type=Path),
-    envvar="TURNGATE_CONFIG",
-    help="The gate's TOML file.",
-)
-JSON = click.option("--json", "as_json", is_flag=True, help="For programs.")
+KNOWN = ("name", "role")
 
 
 @click.group()
@@ -35,11 +29,7 @@ def token() -> None:
 def create_command(file: Path | None, *, as_json: bool, name: str, role: str, lifetime_s: int | None) -> None:
     """Make a token for NAME. It is shown once and kept nowhere."""
     made, secret = _store(file).create(name, Role(role), lifetime_s=lifetime_s)
-    if as_json:
-        print_json({"id": made.id, "name": made.name, "role": made.role, "token": secret})
-    else:
-        click.echo(f"token {made.id} of {made.name} ({made.role}); it is not shown again:", err=True)
-        click.echo(secret)
+    print_made("token", made, secret, f"{made.name} ({made.role})", known=KNOWN, as_json=as_json)
 
 
 @token.command("list")
@@ -47,26 +37,7 @@ def create_command(file: Path | None, *, as_json: bool, name: str, role: str, li
 @JSON
 def list_command(file: Path | None, *, as_json: bool) -> None:
     """List all tokens, dead ones too."""
-    now = time.time()
-    rows = [(each, each.state(now)) for each in _store(file).tokens()]
-    if as_json:
-        known = ("id", "name", "role", "created_at", "expires_at", "revoked_at")
-        print_json([{**{key: getattr(each, key) for key in known}, "state": state} for each, state in rows])
-        return
-    print_table(
-        ("token", "name", "role", "since (UTC)", "until (UTC)", "state"),
-        [
-            (
-                each.id,
-                each.name,
-                each.role,
-                utc(each.created_at),
-                utc(each.expires_at) if each.expires_at else None,
-                state,
-            )
-            for each, state in rows
-        ],
-    )
+    print_rows("token", _store(file).tokens(), known=KNOWN, as_json=as_json)
 
 
 @token.command("revoke")
