@@ -18,7 +18,7 @@ from urllib.parse import parse_qsl
 import msgspec
 
 from turngate.operator.problem import ProblemError
-from turngate.proxy.app import BodyTooLargeError, Receive, Scope, read_body
+from turngate.proxy.incoming import BodyTooLargeError, Receive, Scope, read_body
 
 MAX_FORM: Final = 64 * 1024
 SESSION: Final = "turngate_session"

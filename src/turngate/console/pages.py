@@ -31,7 +31,7 @@ from turngate.operator.messages import (
     TurnView,
 )
 from turngate.operator.tokens import Role
-from turngate.proxy.app import Scope
+from turngate.proxy.incoming import Scope
 
 WINDOWS: Final = {60: "hour", 360: "6 hours", 1440: "day"}
 """How far the figures look back, by minutes."""

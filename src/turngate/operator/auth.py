@@ -18,7 +18,7 @@ from turngate.errors import ConfigError
 from turngate.ledger.audit import AuditNote
 from turngate.operator.problem import ProblemError
 from turngate.operator.tokens import Role, Token, TokenStore
-from turngate.proxy.app import host_of
+from turngate.proxy.incoming import host_of
 
 LOCAL: Final = "local"
 """The peer of a Unix socket."""

@@ -7,7 +7,6 @@ tenant's places for longer than it lasts: a connection is no turn.
 from __future__ import annotations
 
 import asyncio
-from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping, MutableMapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
@@ -18,6 +17,7 @@ from turngate.config import Config, UpstreamConfig
 from turngate.dialects import dialect_for
 from turngate.dialects.base import Dialect
 from turngate.ledger.entry import TurnStart
+from turngate.proxy.answers import Answers
 from turngate.proxy.front_socket import connection_of
 from turngate.proxy.headers import Headers, request_headers
 from turngate.proxy.lane import SPEECH, LaneTurn
@@ -51,16 +51,12 @@ FRAMES_READ: Final = 2
 
 
 @dataclass(frozen=True, slots=True)
-class GateAnswers:
-    """How the gate lets a request in, and what it says to one that gets no further."""
+class GateHooks:
+    """How the gate lets a request in, and what it has done for each turn."""
 
     serve: Callable[[Scope, Receive, Reply, LetIn], Awaitable[None]]
-    stopped: Callable[[Reply, Route, str, Stop, Dialect | None], Awaitable[None]]
-    unreachable: Callable[[Reply, Route, UpstreamError, Dialect | None], Awaitable[None]]
-    fail: Callable[[Reply, Exception], Awaitable[None]]
     trace: Callable[[TurnStart, UpstreamConfig, Headers], TurnTrace | None]
     over: Callable[[TurnRelay, Reply, TurnTrace | None], None]
-    refusals: Counter[str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +68,8 @@ class SocketServer:
     desk: Desk
     shared: Shared
     dialers: Mapping[str, SocketDialer]
-    answers: GateAnswers
+    answers: Answers
+    hooks: GateHooks
 
     def takes(self, target: bytes) -> bool:
         """Whether a WebSocket at this target is judged."""
@@ -84,11 +81,11 @@ class SocketServer:
 
     def trace(self, turn: LaneTurn, headers: Headers) -> None:
         """Begin a turn's span, where spans are wanted."""
-        turn.trace = self.answers.trace(turn.start, turn.route.upstream, headers)
+        turn.trace = self.hooks.trace(turn.start, turn.route.upstream, headers)
 
     def over(self, turn: LaneTurn) -> None:
         """Count and log a turn."""
-        self.answers.over(turn, turn.reply, turn.trace)
+        self.hooks.over(turn, turn.reply, turn.trace)
 
     def refused(self, code: str) -> None:
         """Count a request that got no turn."""
@@ -118,7 +115,7 @@ class SocketServer:
 
         try:
             await receive()  # the request to connect
-            await self.answers.serve(scope, receive, reply, shake)
+            await self.hooks.serve(scope, receive, reply, shake)
         except OSError:
             return  # the client has left
         except asyncio.CancelledError:
