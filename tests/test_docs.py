@@ -118,7 +118,7 @@ def test_every_command_line_in_the_documentation_is_one() -> None:
 def test_every_column_of_the_ledger_is_documented() -> None:
     documented = words(page("ledger.md"))
     for entry in (TurnEntry, CallEntry):
-        assert set(entry.__dataclass_fields__) - {"calls"} - documented == set()
+        assert set(entry.__struct_fields__) - {"calls"} - documented == set()
     assert {delivery.value for delivery in Delivery} - documented == set()
 
 
