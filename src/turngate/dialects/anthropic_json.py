@@ -91,11 +91,3 @@ def raw_inputs(data: bytes, *, streamed: bool) -> list[bytes]:
     except (msgspec.MsgspecError, RecursionError):
         return []
     return [bytes(block.input) for block in message.content]
-
-
-def text_of(raw: bytes | None) -> str | None:
-    """The exact text of raw JSON; None where it has none that every reader shares."""
-    try:
-        return None if raw is None else raw.decode("utf-8", "surrogatepass")
-    except UnicodeDecodeError:
-        return None

@@ -16,7 +16,8 @@ reference 3).
     ping                                       KeepAlive
     any other block known to carry no call     Prose
 
-Official clients keep blocks by position and put an event to the block at its index, so nothing overtakes a held frame.
+Official clients keep blocks by position and put an event to the block at its index, so nothing overtakes a held frame; what the
+events of a block prove is `anthropic_content`'s matter.
 An event counts for some clients by its SSE name and for others by its `type`: where these differ, the turn is not proved.
 """
 
@@ -32,14 +33,8 @@ from turngate.core.event import (
     Defect,
     Ending,
     Event,
-    Fragment,
     Prose,
     ProviderFault,
-    RunsOn,
-    SlotClosed,
-    SlotCopied,
-    SlotIdentified,
-    SlotOpened,
     TurnClosed,
     TurnOpened,
     Unrecognised,
@@ -47,12 +42,12 @@ from turngate.core.event import (
 from turngate.core.finding import Code
 from turngate.core.frame import Frame
 from turngate.core.framing import Framing
-from turngate.core.json_text import read_lenient
 from turngate.core.policy import KeepAliveForm, TurnPolicy
 from turngate.core.session import Decoder
 from turngate.core.toolset import Toolset
 from turngate.core.verdict import BlockNotice
-from turngate.dialects.anthropic_json import is_ping, raw_input, raw_inputs, text_index, text_of
+from turngate.dialects.anthropic_content import KNOWN, Content
+from turngate.dialects.anthropic_json import is_ping, raw_inputs, text_index
 from turngate.dialects.anthropic_request import read_toolset
 from turngate.dialects.base import (
     KEEP_ALIVE,
@@ -64,6 +59,7 @@ from turngate.dialects.base import (
     listed,
     may_carry,
     may_hold,
+    read_event,
     sse,
     text_or_none,
     twins,
@@ -83,27 +79,6 @@ ENDINGS: dict[str, Ending] = {
     "pause_turn": Ending.PAUSED,
     "compaction": Ending.PAUSED,
 }
-
-HARMLESS_BLOCKS = frozenset(
-    {
-        "text", "thinking", "redacted_thinking", "container_upload", "compaction", "fallback", "mcp_tool_listing",
-        "search_result", "image", "document",
-    }
-)  # fmt: skip
-_CALL_BLOCKS = {
-    "tool_use": RunsOn.AGENT,
-    "server_tool_use": RunsOn.PROVIDER,
-    "mcp_tool_use": RunsOn.PROVIDER,
-}
-_TEXT_DELTAS = frozenset(
-    {"text_delta", "thinking_delta", "signature_delta", "citations_delta", "compaction_delta"}
-)
-_KNOWN = frozenset(
-    {
-        "type", "index", "message", "content", "content_block", "delta", "partial_json", "input", "name", "id",
-        "stop_reason", "toolset_name", "error",
-    }
-)  # fmt: skip
 
 
 class AnthropicMessages:
@@ -140,18 +115,6 @@ def _error(message: str, details: Mapping[str, object], kind: str) -> dict[str, 
     return {"type": "error", "error": {"type": kind, "message": message, "turngate": details}}
 
 
-@dataclass(slots=True)
-class _Block:
-    """A content block that has started. `runs_on` is None where it is no call."""
-
-    kind: str
-    runs_on: RunsOn | None
-    harmless: bool = True
-    open: bool = True
-    whole: bool = False
-    """Whether its start already brought its whole input."""
-
-
 @dataclass(frozen=True, slots=True)
 class _Shown:
     """What a client knows of the message: what a quiet ending has to close."""
@@ -173,10 +136,8 @@ class MessagesDecoder:
         self._tools = tools
         self._policy = policy
         self._streamed = streamed
-        self._blocks: dict[int, _Block] = {}
-        self._text: set[int] = set()
-        """The indexes of open blocks of text, the state that nearly every frame meets."""
-        self._last: _Block | None = None
+        self._content = Content(policy.harmless)
+        self._text = self._content.open_text
         self._started = False
         self._stopped = False
         self._shown = _Shown()
@@ -202,23 +163,10 @@ class MessagesDecoder:
     def _read(self, data: bytes, name: str | None) -> Sequence[Event]:
         if name == "ping" and is_ping(data):
             return KEEP_ALIVE
-        reading = read_lenient(data)
-        if reading is None or not isinstance(reading.value, dict):
-            if name == "error":
-                return (ProviderFault("error"),)
-            suspect = may_carry(data, self.carriers) or (reading is not None and reading.too_deep)
-            return (Defect(Code.INVALID_EVENT, "data that is no JSON object", may_carry_call=suspect),)
-        value = reading.value
-        events: list[Event] = []
-        if reading.disputed:
-            suspect = may_carry(data, self.carriers)
-            events.append(
-                Defect(Code.INVALID_EVENT, "an event that some clients cannot read", may_carry_call=suspect)
-            )
-        if reading.repeated_key:
-            suspect = may_carry(data, self.carriers)
-            events.append(Defect(Code.INVALID_EVENT, "an event repeats a key", may_carry_call=suspect))
-        events += _twins("event", value)
+        value, events = read_event(data, self.carriers)
+        if value is None:
+            return (ProviderFault("error"),) if name == "error" else events
+        events += twins("event", value, KNOWN)
         if not self._streamed:
             return [*events, *self._body(value, data)]
         return [*events, *self._named(value, data, name)]
@@ -242,11 +190,11 @@ class MessagesDecoder:
     def _event(self, kind: str, value: Mapping[str, Any], data: bytes) -> Sequence[Event]:
         match kind:
             case "content_block_delta":
-                return self._block_delta(value)
+                return self._content.delta(value)
             case "content_block_start":
-                return self._block_start(value, data)
+                return self._content.start(value, data)
             case "content_block_stop":
-                return self._block_stop(value)
+                return self._content.stop(value, finished=self._stopped)
             case "message_start":
                 return self._message_start(value, data)
             case "message_delta":
@@ -284,160 +232,26 @@ class MessagesDecoder:
     def _message(self, message: Mapping[str, Any], inputs: Sequence[bytes], data: bytes) -> list[Event]:
         self._started = True
         response_id, model = text_or_none(message.get("id")), text_or_none(message.get("model"))
-        events: list[Event] = [TurnOpened(response_id, model), ChoiceOpened(0), *_twins("message", message)]
+        events: list[Event] = [
+            TurnOpened(response_id, model),
+            ChoiceOpened(0),
+            *twins("message", message, KNOWN),
+        ]
         content = message.get("content")
         if content is not None and not isinstance(content, list):
             suspect = may_carry(data, self.carriers)
             events.append(Defect(Code.INVALID_EVENT, "content that is no list", may_carry_call=suspect))
         for index, block in enumerate(listed(content)):
             raw = inputs[index] if index < len(inputs) else None
-            events += self._open(index, block, raw, complete=True)
-            events += self._close(index, "message")
+            events += self._content.whole(index, block, raw, finished=self._stopped)
         return [*events, *self._stop_reason(message)]
-
-    # A message in events.
-
-    def _block_start(self, value: Mapping[str, Any], data: bytes) -> list[Event]:
-        block = value.get("content_block")
-        events = self._open(value.get("index"), block, raw_input(data))
-        if isinstance(block, dict) and block.get("type") == "text" and not isinstance(block.get("text"), str):
-            message = "a block of text without text"
-            events = [*events, Defect(Code.INVALID_CONTENT_BLOCK, message, may_carry_call=False)]
-        return events
-
-    def _open(self, index: Any, block: Any, raw: bytes | None, *, complete: bool = False) -> list[Event]:
-        path = f"content[{index}]" if _is_index(index) else "content"
-        if not isinstance(block, dict) or not isinstance(block.get("type"), str):
-            return [Defect(Code.INVALID_CONTENT_BLOCK, "a content block without a type", path)]
-        kind = block["type"]
-        runs_on = _CALL_BLOCKS.get(kind)
-        harmless = runs_on is None and (
-            kind in HARMLESS_BLOCKS or kind.endswith("_tool_result") or kind in self._policy.harmless
-        )
-        passes = harmless or runs_on is RunsOn.PROVIDER
-        events = _twins(path, block)
-        if not _is_index(index):
-            return [
-                *events,
-                Defect(Code.INVALID_SLOT, "a block without a valid index", path, may_carry_call=not passes),
-            ]
-        seen = self._blocks.get(index)
-        if seen is not None and (seen.runs_on is None or runs_on is None):
-            message = "a second block uses the index of another one"
-            events.append(Defect(Code.IDENTITY_COLLISION, message, path, may_carry_call=not passes))
-        if kind == "fallback" and self._last is not None and self._last.runs_on is RunsOn.AGENT:
-            message = "another model took over right after this call: a refusal may have cut it"
-            events.append(Defect(Code.WRONG_TERMINAL_REASON, message, path))
-        self._blocks[index] = self._last = _Block(kind, runs_on, passes)
-        if runs_on is not None:
-            return [*events, *self._call(index, path, block, raw, complete=complete)]
-        if not harmless:
-            return [*events, Unrecognised(f"content block of type {wire_word(kind)!r}", may_carry_call=True)]
-        self._text.add(index)
-        return [*events, Prose()]
-
-    def _call(
-        self, index: int, path: str, block: Mapping[str, Any], raw: bytes | None, *, complete: bool
-    ) -> list[Event]:
-        started = self._blocks[index]
-        key, runs_on = (index,), _CALL_BLOCKS[started.kind]
-        family = text_or_none(block.get("toolset_name"))
-        events: list[Event] = [SlotOpened(key, 0, path, runs_on=runs_on, member_of=family)]
-        suspect = runs_on is RunsOn.AGENT
-        call_id, name = blank_to_none(block.get("id")), blank_to_none(block.get("name"))
-        if call_id is not None and not isinstance(call_id, str):
-            events.append(Defect(Code.INVALID_CALL_ID, "an id that is no text", path, may_carry_call=suspect))
-        if name is not None and not isinstance(name, str):
-            message = "a name that is no text"
-            events.append(Defect(Code.INVALID_TOOL_NAME, message, path, may_carry_call=suspect))
-        events.append(SlotIdentified(key, text_or_none(call_id), text_or_none(name)))
-        given = block.get("input")
-        if given is None or (given == {} and not complete):
-            # The placeholder of a start; only in a whole message is an empty input the input.
-            return events
-        text = text_of(raw)
-        if text is None:
-            message = "an input whose exact text cannot be told"
-            return [*events, Defect(Code.INVALID_ARGUMENTS_DELTA, message, path, may_carry_call=suspect)]
-        started.whole = True
-        return [*events, SlotCopied(key, text)]
-
-    def _block_delta(self, value: Mapping[str, Any]) -> list[Event]:
-        index: Any = value.get("index")
-        delta = value.get("delta")
-        block = self._blocks.get(index) if _is_index(index) else None
-        path = f"content[{index}]" if _is_index(index) else "content"
-        # Only a block that is known to be no call of the agent makes its deltas harmless.
-        suspect = block is None or not block.harmless
-        if not isinstance(delta, dict):
-            return [Defect(Code.INVALID_DELTA, "a delta that is no object", path, may_carry_call=suspect)]
-        kind = text_or_none(delta.get("type"))
-        events = _twins(path, delta)
-        if kind == "input_json_delta" or "partial_json" in delta:
-            return [*events, *self._input(index, path, block, delta)]
-        if kind not in _TEXT_DELTAS and kind not in self._policy.harmless:
-            what = f"delta of type {wire_word(kind)!r}"
-            return [*events, Unrecognised(what, may_carry_call=suspect), Prose()]
-        if block is None:
-            message = "a delta for a block that never started"
-            return [*events, Defect(Code.DELTA_BEFORE_START, message, path, may_carry_call=False), Prose()]
-        if block.runs_on is RunsOn.AGENT and kind in _TEXT_DELTAS:
-            return [*events, Defect(Code.INVALID_DELTA, "a delta of text for a call", path)]
-        if kind == "text_delta" and not isinstance(delta.get("text"), str):
-            message = "a delta of text without text"
-            events.append(Defect(Code.INVALID_DELTA, message, path, may_carry_call=False))
-        if not block.open:
-            message = "a delta for a block that has stopped"
-            events.append(Defect(Code.DELTA_AFTER_TERMINAL, message, path, may_carry_call=False))
-        return [*events, Prose()]
-
-    def _input(self, index: Any, path: str, block: _Block | None, delta: Mapping[str, Any]) -> list[Event]:
-        if not _is_index(index):
-            return [Defect(Code.INVALID_SLOT, "a delta without a valid index", path)]
-        if block is None or block.runs_on is None:
-            return [Defect(Code.DELTA_BEFORE_START, "input for a call that was never opened", path)]
-        suspect = block.runs_on is RunsOn.AGENT
-        text = delta.get("partial_json")
-        if not isinstance(text, str) or delta.get("type") != "input_json_delta":
-            message = "input that is no text, or under another type"
-            return [Defect(Code.INVALID_ARGUMENTS_DELTA, message, path, may_carry_call=suspect)]
-        if not text and block.whole:
-            # The customary empty first delta takes nothing from an input that was there from the start.
-            return [SlotIdentified((index,))]
-        return [Fragment((index,), text)]
-
-    def _block_stop(self, value: Mapping[str, Any]) -> list[Event]:
-        index: Any = value.get("index")
-        if not _is_index(index):
-            return [Defect(Code.INVALID_SLOT, "a stop without a valid index", "content")]
-        return self._close(index, "content_block_stop")
-
-    def _close(self, index: int, terminal: str) -> list[Event]:
-        block = self._blocks.get(index)
-        path = f"content[{index}]"
-        if block is None:
-            message = "a stop for a block that never started"
-            return [Defect(Code.DELTA_BEFORE_START, message, path, may_carry_call=False)]
-        self._text.discard(index)
-        was_open, block.open = block.open, False
-        if block.runs_on is None:
-            if was_open:
-                return [Prose()]
-            return [Defect(Code.DUPLICATE_TERMINAL, "a block stops twice", path, may_carry_call=False)]
-        events: list[Event] = [SlotClosed((index,), terminal)]
-        if self._stopped:
-            # The reason came while this call was still open: it cannot speak for it.
-            suspect = block.runs_on is RunsOn.AGENT
-            message = "a call that ends after the turn's terminal reason"
-            events.append(Defect(Code.DELTA_AFTER_TERMINAL, message, path, may_carry_call=suspect))
-        return events
 
     def _message_delta(self, value: Mapping[str, Any]) -> list[Event]:
         delta = value.get("delta")
         if delta is not None and not isinstance(delta, dict):
             return [Defect(Code.INVALID_DELTA, "a message_delta that is no object", may_carry_call=False)]
         delta = delta or {}
-        events: list[Event] = [*_twins("message_delta", delta)]
+        events: list[Event] = [*twins("message_delta", delta, KNOWN)]
         if not isinstance(value.get("usage"), dict):
             events.append(Defect(Code.INVALID_EVENT, "a message_delta without usage", may_carry_call=False))
         return [*events, *(self._stop_reason(delta) or [Prose(trailer=True)])]
@@ -455,8 +269,7 @@ class MessagesDecoder:
     # How a block is told: agents reference, Messages rows; client reactions 4.3.
 
     def _show(self) -> None:
-        opened = frozenset(index for index, block in self._blocks.items() if block.open)
-        self._shown = _Shown(self._started, opened, max(self._blocks, default=-1) + 1)
+        self._shown = _Shown(self._started, self._content.open, self._content.next_index)
 
     def keep_alive(self) -> bytes:
         """A `ping`, which every official client skips anywhere."""
@@ -499,14 +312,6 @@ class MessagesDecoder:
     def block_body(self, notice: BlockNotice) -> bytes:
         """Anthropic's error envelope."""
         return encode(_error(notice.message, notice.details, "invalid_request_error"))
-
-
-def _is_index(value: Any) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool) and value >= 0
-
-
-def _twins(path: str, value: Mapping[str, Any]) -> list[Event]:
-    return twins(path, value, _KNOWN)
 
 
 def _fault(value: Mapping[str, Any]) -> str:
