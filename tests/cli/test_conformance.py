@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import re
 import signal
 import socket
 import subprocess
@@ -15,7 +16,8 @@ import httpx2
 import pytest
 from click.testing import CliRunner, Result
 
-from tests.conformance.kit import passing_on, scenario
+from tests.cli.test_main import free_port, serving
+from tests.conformance.kit import passing_on, pin, pinned_of, scenario, scenarios
 from turngate.cli.main import main
 
 ADAPTER = """
@@ -64,7 +66,9 @@ def test_an_error_ends_with_1_and_is_in_both_reports(own: str) -> None:
         (("--adapter", "openai", "--scenario", "nothing"), "no scenario's name contains nothing"),
         (("--adapter", "openai", "--split", "sideways"), "no split 'sideways'"),
         (("--gateway", "http://g", "--header", "word"), "--header takes NAME:VALUE"),
-        (("--gateway", "http://g", "--dialect", "mistral_chat"), "name another --preset or --dialect"),
+        (("--gateway", "http://g", "--dialect", "mistral_chat"), "name another --preset, --schemas or"),
+        (("--gateway", "http://g", "--preset", "vercel-ui"), "and no schemas pinned gets none"),
+        (("--gateway", "http://g", "--schemas", "nowhere"), "'nowhere' does not exist"),
         (("--gateway", "http://127.0.0.1:1"), "the provider was not asked"),
     ],
 )
@@ -143,6 +147,40 @@ def test_a_gateway_that_passes_everything_on_fails_from_the_command_line() -> No
 
     assert (done.returncode, done.stderr) == (1, f"turngate: the provider is on http://127.0.0.1:{port}\n")
     assert json.loads(done.stdout)["counts"]["call_before_proof"]
+
+
+def test_a_gate_with_pinned_schemas_is_judged_by_the_fixtures_that_go_by_them(tmp_path: Path) -> None:
+    provider = str(free_port())
+    schemas = pin(tmp_path, pinned_of("vercel_ui"))["schemas"]["dir"]
+    config = tmp_path / "gate.toml"
+    upstream = f'[upstreams.front]\nbase_url = "http://127.0.0.1:{provider}"\npreset = "vercel-ui"\n'
+    config.write_text(f'{upstream}[schemas]\ndir = "{schemas}"\n')
+
+    with serving(tmp_path, "--config", str(config)) as (_, port):
+        gateway = f"http://127.0.0.1:{port}/front"
+        command = [sys.executable, "-m", "turngate", "conformance", "--gateway", gateway, "--port", provider]
+        command += ["--preset", "vercel-ui", "--schemas", schemas, "--settle", "0.05", "--report", "json"]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+
+    assert done.returncode == 0, done.stdout + done.stderr
+    played = {row["scenario"] for row in json.loads(done.stdout)["rows"]}
+    assert played == {name for name in scenarios() if name.startswith("vercel_ui/")}
+
+
+def test_the_page_shows_the_schemas_that_these_fixtures_go_by() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "conformance.md").read_text(encoding="utf-8")
+
+    shown = [json.loads(block) for block in re.findall(r"```json\n(.*?)```", page, re.DOTALL)]
+    assert shown == [pinned_of("vercel_ui")[name] for name in ("weather", "now")]
+
+
+def test_schemas_that_cannot_be_read_end_the_run(tmp_path: Path) -> None:
+    (tmp_path / "weather.json").write_text("{")
+
+    done = conformance("--gateway", "http://g", "--schemas", str(tmp_path))
+
+    assert done.exit_code == 2
+    assert "weather.json: is no strict JSON" in done.output
 
 
 def test_setup_says_where_it_installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -5,11 +5,14 @@ from __future__ import annotations
 import asyncio
 import json
 import sys
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import click
 
 from turngate.cli.ledger import escape
+from turngate.config.pinned import Pinned
 from turngate.conformance.adapters import ADAPTERS
 from turngate.conformance.drive import judge_adapter_by
 from turngate.conformance.environment import default_folder, set_up
@@ -85,6 +88,11 @@ _FOLDER = click.option(
     metavar="NAME",
     help="Whose quirks the gateway is to tolerate; strict by default.",
 )
+@click.option(
+    "--schemas",
+    type=click.Path(path_type=Path, exists=True, file_okay=False),
+    help="The folder of schemas that the gateway has pinned, its `schemas.dir`.",
+)
 @click.option("--model", help="The model that the gateway routes to this provider, if it minds.")
 @click.option(
     "--header",
@@ -115,6 +123,7 @@ def conformance(
     folder: Path | None,
     ways: tuple[str, ...],
     preset: str,
+    schemas: Path | None,
     model: str | None,
     headers: tuple[str, ...],
     settle: float,
@@ -128,6 +137,7 @@ def conformance(
         return
     if (adapter is None) is (gateway is None):
         raise click.UsageError("name either --adapter or --gateway")
+    pinned = _pinned(schemas)
     scenarios = _chosen(load_scenarios(fixtures, dialects), names)
     provider = Provider(scenarios)
     how = read_split(split)
@@ -148,7 +158,7 @@ def conformance(
                 )
             click.echo(f"turngate: the provider is on {origin}", err=True)
             fields = dict(_header(each) for each in headers)
-            fit = _fitting(scenarios, preset)
+            fit = _fitting(scenarios, preset, pinned)
             rows = await judge_through(
                 gateway, provider, fit, headers=fields, model=model, split=how, settle_s=settle
             )
@@ -170,13 +180,21 @@ def _chosen(scenarios: tuple[Scenario, ...], names: tuple[str, ...]) -> list[Sce
     return found
 
 
-def _fitting(scenarios: list[Scenario], preset: str) -> list[Scenario]:
-    fit = reachable_through(scenarios, preset)
+def _fitting(scenarios: list[Scenario], preset: str, pinned: Mapping[str, Any]) -> list[Scenario]:
+    fit = reachable_through(scenarios, preset, pinned)
     if not fit:
         raise ConfigError(
-            f"a gateway with preset {preset} gets none of these scenarios; name another --preset or --dialect"
+            f"a gateway with preset {preset} and {'these' if pinned else 'no'} schemas pinned gets none of these scenarios; "
+            "name another --preset, --schemas or --dialect"
         )
     return fit
+
+
+def _pinned(folder: Path | None) -> Mapping[str, Any]:
+    pinned = Pinned(folder) if folder is not None else None
+    for file, message in pinned.errors if pinned is not None else ():
+        raise ConfigError(f"{file}: {message}")
+    return pinned.schemas if pinned is not None else {}
 
 
 def _header(text: str) -> tuple[str, str]:
