@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -13,6 +14,11 @@ from turngate.core.verdict import Outcome, Reason
 from turngate.ledger.entry import TurnEntry
 
 Json = dict[str, Any]
+
+CLIENTS = ("async", "sync")
+EVERY_WAY = [(client, way) for client in CLIENTS for way in ("stream", "whole")]
+TEXT = "Let me see."
+"""What a provider says before its calls."""
 
 SCHEMA: Json = {
     "type": "object",
@@ -42,6 +48,15 @@ class Shown:
 
 Ask = Callable[[str, Shown], Awaitable[None]]
 """Asks at an origin, and notes what the SDK shows."""
+
+
+def with_client(client: str, ask_async: Ask, ask_sync: Callable[[str, Shown], None]) -> Ask:
+    """The question that this client asks; the synchronous one has a thread, as in an agent."""
+
+    async def in_a_thread(origin: str, shown: Shown) -> None:
+        await asyncio.to_thread(ask_sync, origin, shown)
+
+    return ask_async if client == "async" else in_a_thread
 
 
 async def shown_by(
@@ -123,3 +138,22 @@ async def assert_released(stage: Stage, shown: Shown, dialect: str) -> None:
     assert all(
         call_id in (None, entry.call_id) for entry, (call_id, _, _) in zip(ours, shown.calls, strict=True)
     )
+
+
+async def released_alike(stage: Stage, ask: Ask, parts: Sequence[Part], dialect: str) -> Shown:
+    """What the SDK shows of a release: what it shows without the gate, and what the ledger has."""
+    direct = await shown_by(stage, ask, parts, None)
+    gated = await shown_by(stage, ask, parts)
+    assert gated.error is None
+    assert gated == direct
+    await assert_released(stage, gated, dialect)
+    return gated
+
+
+async def assert_quiet(stage: Stage, shown: Shown, ending: str, reason: Reason, code: str) -> None:
+    """The SDK showed a sound reply of text: the provider's, then the message in place of the calls."""
+    assert shown.error is None
+    assert shown.text.startswith(f"{TEXT}turngate did not release this turn")
+    turn = await newest_turn(stage)
+    assert (shown.calls, shown.ending, turn.reason) == ([], ending, reason)
+    assert code in turn.codes

@@ -19,6 +19,7 @@ from tests.corpus.recordings import Recording
 from tests.dialects.test_bedrock_invoke import chunk
 from tests.sdk.asking import (
     SCHEMAS,
+    TEXT,
     Ask,
     Json,
     Shown,
@@ -29,7 +30,6 @@ from turngate.core.event_stream import encode_message
 
 MODEL = "us.anthropic.claude-sonnet-4-5-20250929-v1:0"
 REGION, KEY, SECRET = "us-east-1", "AKIAEXAMPLE", "not-a-secret"
-TEXT = "Let me see."
 SPECS = [{"toolSpec": {"name": name, "inputSchema": {"json": schema}}} for name, schema in SCHEMAS.items()]
 TOOLS: Any = [{"name": name, "input_schema": schema} for name, schema in SCHEMAS.items()]
 Call = tuple[str, str, str]

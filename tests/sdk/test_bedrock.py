@@ -22,10 +22,12 @@ from botocore.parsers import ResponseParserError  # type: ignore[import-untyped]
 from tests.corpus.recordings import recordings
 from tests.corpus.replay import judge
 from tests.sdk.asking import (
+    TEXT,
     Shown,
-    assert_released,
+    assert_quiet,
     assert_told,
     newest_turn,
+    released_alike,
     shown_by,
     until_kept_alive,
     until_shown,
@@ -37,7 +39,6 @@ from tests.sdk.bedrock import (
     REGION,
     SECRET,
     STREAMED,
-    TEXT,
     TOOLS,
     WAYS,
     Call,
@@ -61,12 +62,8 @@ from turngate.core.verdict import Outcome, Reason
 def test_a_release_is_what_the_sdk_reads_without_the_gate(stage: Stage, way: str) -> None:
     async def main() -> None:
         parts = played(way, [GOOD, ("tooluse_2", "now", "{}"), ("tooluse_3", "send_mail", '{"to": "Eve"}')])
-        direct = await shown_by(stage, asking(way), parts, None)
-        gated = await shown_by(stage, asking(way), parts)
-        assert gated.error is None
-        assert gated == direct
+        gated = await released_alike(stage, asking(way), parts, dialect_of(way))
         assert (len(gated.calls), gated.calls[0], gated.text, gated.ending) == (3, GOOD, TEXT, "tool_use")
-        await assert_released(stage, gated, dialect_of(way))
 
     stage.run(main())
 
@@ -110,11 +107,7 @@ def test_in_notice_mode_the_sdk_ends_quietly_with_a_text(stage: Stage, name: str
     async def main() -> None:
         call, ending, reason, code = WRONG[name]
         shown = await shown_by(stage, asking(way), played(way, [call], ending), "notice")
-        assert shown.error is None
-        assert shown.text.startswith(f"{TEXT}turngate did not release this turn")
-        turn = await newest_turn(stage)
-        assert (shown.calls, shown.ending, turn.reason) == ([], "end_turn", reason)
-        assert code in turn.codes
+        await assert_quiet(stage, shown, "end_turn", reason, code)
 
     stage.run(main())
 

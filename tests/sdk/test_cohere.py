@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 from collections.abc import Sequence
 from typing import Any
@@ -15,53 +14,25 @@ from tests.corpus.recordings import recordings
 from tests.corpus.replay import judge
 from tests.dialects.wire import DONE, sse
 from tests.sdk.asking import (
+    CLIENTS,
+    EVERY_WAY,
     FUNCTIONS,
-    Ask,
+    TEXT,
     Json,
     Shown,
-    assert_released,
+    assert_quiet,
     assert_told,
-    newest_turn,
+    released_alike,
     shown_by,
     until_kept_alive,
     until_shown,
 )
+from tests.sdk.cohere import Version, assert_broken_off, assert_refused
 from tests.sdk.stage import Part, Stage, document, reset, stream
 from turngate.core.verdict import Outcome, Reason
 
 DIALECT = "cohere_chat"
-CLIENTS = ("async", "sync")
-EVERY_WAY = [(client, way) for client in CLIENTS for way in ("stream", "whole")]
-TEXT = "Let me see."
 PROMPT: Any = [{"role": "user", "content": "Write to Ann."}]
-
-
-def asking(client: str, way: str) -> Ask:
-    """One question in one of the SDK's ways."""
-    asked: Json = {"model": "m", "messages": PROMPT, "tools": FUNCTIONS}
-
-    async def ask_async(origin: str, shown: Shown) -> None:
-        async with httpx.AsyncClient(verify=False) as http:
-            sdk = cohere.AsyncClientV2("none", base_url=origin, httpx_client=http)
-            if way == "whole":
-                read_whole(shown, await sdk.chat(**asked))
-                return
-            async for event in sdk.chat_stream(**asked):
-                read(shown, event)
-
-    def ask_sync(origin: str, shown: Shown) -> None:
-        with httpx.Client(verify=False) as http:
-            sdk = cohere.ClientV2("none", base_url=origin, httpx_client=http)
-            if way == "whole":
-                read_whole(shown, sdk.chat(**asked))
-                return
-            for event in sdk.chat_stream(**asked):
-                read(shown, event)
-
-    async def in_a_thread(origin: str, shown: Shown) -> None:
-        await asyncio.to_thread(ask_sync, origin, shown)
-
-    return ask_async if client == "async" else in_a_thread
 
 
 def read(shown: Shown, event: Any) -> None:
@@ -87,6 +58,10 @@ def read_whole(shown: Shown, reply: Any) -> None:
         shown.text += part.text
     for call in reply.message.tool_calls or ():
         shown.calls.append((call.id, call.function.name, call.function.arguments))
+
+
+ASKED: Json = {"model": "m", "messages": PROMPT, "tools": FUNCTIONS}
+asking = Version(cohere.AsyncClientV2, cohere.ClientV2, ASKED, read, read_whole).asking
 
 
 def event(kind: str, *, index: int | None = None, **fields: Any) -> bytes:
@@ -144,13 +119,9 @@ def played(way: str, calls: Sequence[Call], reason: str = "TOOL_CALL") -> list[P
 def test_a_release_is_what_the_sdk_reads_without_the_gate(stage: Stage, client: str, way: str) -> None:
     async def main() -> None:
         parts = played(way, [GOOD, ("now_1", "now", "{}"), ("send_mail_2", "send_mail", '{"to":"Eve"}')])
-        direct = await shown_by(stage, asking(client, way), parts, None)
-        gated = await shown_by(stage, asking(client, way), parts)
-        assert gated.error is None
-        assert gated == direct
+        gated = await released_alike(stage, asking(client, way), parts, DIALECT)
         assert gated.calls[0] == GOOD
         assert (len(gated.calls), gated.text, gated.ending) == (3, TEXT, "TOOL_CALL")
-        await assert_released(stage, gated, DIALECT)
 
     stage.run(main())
 
@@ -176,8 +147,7 @@ def test_after_text_the_sdk_shows_the_error_and_then_raises(stage: Stage, name: 
         call, ending, reason, code = WRONG[name]
         shown = await shown_by(stage, asking(client, "stream"), played("stream", [call], ending))
         assert (shown.text, shown.ending) == (TEXT, "ERROR")
-        assert isinstance(shown.error, httpx.RemoteProtocolError)
-        await assert_told(stage, shown, DIALECT, reason, code, shown.told or "")
+        await assert_broken_off(stage, shown, DIALECT, reason, code)
 
     stage.run(main())
 
@@ -188,11 +158,7 @@ def test_in_notice_mode_the_sdk_ends_quietly_with_a_text(stage: Stage, name: str
     async def main() -> None:
         call, ending, reason, code = WRONG[name]
         shown = await shown_by(stage, asking(client, "stream"), played("stream", [call], ending), "notice")
-        assert shown.error is None
-        assert shown.text.startswith(f"{TEXT}turngate did not release this turn")
-        turn = await newest_turn(stage)
-        assert (shown.calls, shown.ending, turn.reason) == ([], "COMPLETE", reason)
-        assert code in turn.codes
+        await assert_quiet(stage, shown, "COMPLETE", reason, code)
 
     stage.run(main())
 
@@ -207,11 +173,7 @@ def test_before_anything_was_sent_the_sdk_raises_a_400(
         call, ending, reason, code = WRONG[name]
         parts = stream(called(0, call), end(ending)) if way == "stream" else played(way, [call], ending)
         shown = await shown_by(stage, asking(client, way), parts, settings)
-        assert isinstance(shown.error, cohere.BadRequestError)
-        body: Json = shown.error.body
-        assert body["turngate"]["reason"] == reason
-        assert code in body["turngate"]["codes"]
-        await assert_told(stage, shown, DIALECT, reason, code, body["message"])
+        await assert_refused(stage, shown, DIALECT, reason, code)
 
     stage.run(main())
 
@@ -224,9 +186,7 @@ def test_a_reply_without_its_last_event_shows_no_call(stage: Stage, client: str,
         direct = await shown_by(stage, asking(client, "stream"), cut, None)
         assert (direct.error, direct.calls) == (None, [GOOD])
         shown = await shown_by(stage, asking(client, "stream"), [*cut[:-1], reset] if broken else cut)
-        assert isinstance(shown.error, httpx.RemoteProtocolError)
-        reason = Reason.TRUNCATED_BY_TRANSPORT
-        await assert_told(stage, shown, DIALECT, reason, "missing_terminal", shown.told or "")
+        await assert_broken_off(stage, shown, DIALECT, Reason.TRUNCATED_BY_TRANSPORT, "missing_terminal")
 
     stage.run(main())
 

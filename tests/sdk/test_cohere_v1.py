@@ -2,67 +2,36 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 from typing import Any
 
 import cohere
-import httpx
 import pytest
 
 from tests.sdk.asking import (
-    Ask,
+    CLIENTS,
+    EVERY_WAY,
+    TEXT,
     Json,
     Shown,
-    assert_released,
-    assert_told,
+    assert_quiet,
     framed,
-    newest_turn,
+    released_alike,
     shown_by,
     until_kept_alive,
     until_shown,
 )
+from tests.sdk.cohere import Version, assert_broken_off, assert_refused
 from tests.sdk.stage import Part, Stage, document
 from turngate.core.verdict import Reason
 
 DIALECT = "cohere_chat_v1"
-CLIENTS = ("async", "sync")
-EVERY_WAY = [(client, way) for client in CLIENTS for way in ("stream", "whole")]
-TEXT = "Let me see."
 TOOLS: list[Any] = [
     {"name": "send_mail", "description": "x", "parameter_definitions": {"to": {"type": "str", "required": True}}},
     {"name": "now", "description": "x"},
 ]  # fmt: skip
 GOOD: Json = {"name": "send_mail", "parameters": {"to": "Ann"}}
 NOW: Json = {"name": "now", "parameters": {}}
-
-
-def asking(client: str, way: str) -> Ask:
-    """One question in one of the SDK's ways."""
-    asked: Json = {"message": "Write to Ann.", "tools": TOOLS}
-
-    async def ask_async(origin: str, shown: Shown) -> None:
-        async with httpx.AsyncClient(verify=False) as http:
-            sdk = cohere.AsyncClient("none", base_url=origin, httpx_client=http)
-            if way == "whole":
-                read_whole(shown, await sdk.chat(**asked))
-                return
-            async for event in sdk.chat_stream(**asked):
-                read(shown, event)
-
-    def ask_sync(origin: str, shown: Shown) -> None:
-        with httpx.Client(verify=False) as http:
-            sdk = cohere.Client("none", base_url=origin, httpx_client=http)
-            if way == "whole":
-                read_whole(shown, sdk.chat(**asked))
-                return
-            for event in sdk.chat_stream(**asked):
-                read(shown, event)
-
-    async def in_a_thread(origin: str, shown: Shown) -> None:
-        await asyncio.to_thread(ask_sync, origin, shown)
-
-    return ask_async if client == "async" else in_a_thread
 
 
 def read(shown: Shown, event: Any) -> None:
@@ -78,6 +47,10 @@ def read(shown: Shown, event: Any) -> None:
 def read_whole(shown: Shown, reply: Any) -> None:
     shown.text, shown.ending = reply.text, reply.finish_reason
     shown.calls += [(None, call.name, call.parameters) for call in reply.tool_calls or ()]
+
+
+ASKED: Json = {"message": "Write to Ann.", "tools": TOOLS}
+asking = Version(cohere.AsyncClient, cohere.Client, ASKED, read, read_whole).asking
 
 
 def line(kind: str, **fields: Any) -> bytes:
@@ -115,13 +88,9 @@ def played(way: str, *calls: Json, reason: str = "COMPLETE") -> list[Part]:
 def test_a_release_is_what_the_sdk_reads_without_the_gate(stage: Stage, client: str, way: str) -> None:
     async def main() -> None:
         parts = played(way, GOOD, NOW)
-        direct = await shown_by(stage, asking(client, way), parts, None)
-        gated = await shown_by(stage, asking(client, way), parts)
-        assert gated.error is None
-        assert gated == direct
+        gated = await released_alike(stage, asking(client, way), parts, DIALECT)
         assert gated.calls == [(None, "send_mail", {"to": "Ann"}), (None, "now", {})]
         assert (gated.text, gated.ending) == (TEXT, "COMPLETE")
-        await assert_released(stage, gated, DIALECT)
 
     stage.run(main())
 
@@ -140,8 +109,7 @@ def test_after_text_the_sdk_shows_the_error_and_then_raises(stage: Stage, name: 
         call, ending, reason, code = WRONG[name]
         shown = await shown_by(stage, asking(client, "stream"), played("stream", call, reason=ending))
         assert (shown.text, shown.ending) == (TEXT, "ERROR")
-        assert isinstance(shown.error, httpx.RemoteProtocolError)
-        await assert_told(stage, shown, DIALECT, reason, code, shown.told or "")
+        await assert_broken_off(stage, shown, DIALECT, reason, code)
 
     stage.run(main())
 
@@ -150,12 +118,10 @@ def test_after_text_the_sdk_shows_the_error_and_then_raises(stage: Stage, name: 
 @pytest.mark.parametrize("name", WRONG)
 def test_in_notice_mode_the_sdk_ends_quietly_with_a_text(stage: Stage, name: str, client: str) -> None:
     async def main() -> None:
-        call, ending, reason, _ = WRONG[name]
+        call, ending, reason, code = WRONG[name]
         parts = played("stream", call, reason=ending)
         shown = await shown_by(stage, asking(client, "stream"), parts, "notice")
-        assert (shown.error, shown.calls, shown.ending) == (None, [], "COMPLETE")
-        assert shown.text.startswith(f"{TEXT}turngate did not release this turn")
-        assert (await newest_turn(stage)).reason is reason
+        await assert_quiet(stage, shown, "COMPLETE", reason, code)
 
     stage.run(main())
 
@@ -166,10 +132,7 @@ def test_before_anything_was_sent_the_sdk_raises_a_400(stage: Stage, name: str, 
     async def main() -> None:
         call, ending, reason, code = WRONG[name]
         shown = await shown_by(stage, asking(client, "whole"), played("whole", call, reason=ending))
-        assert isinstance(shown.error, cohere.BadRequestError)
-        body: Json = shown.error.body
-        assert body["turngate"]["reason"] == reason
-        await assert_told(stage, shown, DIALECT, reason, code, body["message"])
+        await assert_refused(stage, shown, DIALECT, reason, code)
 
     stage.run(main())
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 from collections.abc import Sequence
 from typing import Any
@@ -14,24 +13,25 @@ from mistralai.client.errors import SDKError
 
 from tests.dialects.wire import sse
 from tests.sdk.asking import (
+    CLIENTS,
+    EVERY_WAY,
     FUNCTIONS,
+    TEXT,
     Ask,
     Json,
     Shown,
-    assert_released,
+    assert_quiet,
     assert_told,
-    newest_turn,
+    released_alike,
     shown_by,
     until_kept_alive,
     until_shown,
+    with_client,
 )
 from tests.sdk.stage import Part, Stage, document, reset, stream
 from turngate.core.verdict import Reason
 
 DIALECT = "mistral_conversations"
-CLIENTS = ("async", "sync")
-EVERY_WAY = [(client, way) for client in CLIENTS for way in ("stream", "whole")]
-TEXT = "Let me see."
 Call = tuple[str, str, str]
 GOOD: Call = ("call_0001", "send_mail", '{"to": "Ann"}')
 
@@ -59,10 +59,7 @@ def asking(client: str, way: str) -> Ask:
                 for event in events:
                     read(shown, event.data)
 
-    async def in_a_thread(origin: str, shown: Shown) -> None:
-        await asyncio.to_thread(ask_sync, origin, shown)
-
-    return ask_async if client == "async" else in_a_thread
+    return with_client(client, ask_async, ask_sync)
 
 
 def read(shown: Shown, event: Any) -> None:
@@ -127,12 +124,8 @@ def played(way: str, calls: Sequence[Call]) -> list[Part]:
 def test_a_release_is_what_the_sdk_reads_without_the_gate(stage: Stage, client: str, way: str) -> None:
     async def main() -> None:
         parts = played(way, [GOOD, ("call_0002", "now", "{}"), ("call_0003", "send_mail", '{"to":"Eve"}')])
-        direct = await shown_by(stage, asking(client, way), parts, None)
-        gated = await shown_by(stage, asking(client, way), parts)
-        assert gated.error is None
-        assert gated == direct
+        gated = await released_alike(stage, asking(client, way), parts, DIALECT)
         assert (len(gated.calls), gated.calls[0], gated.text, gated.ending) == (3, GOOD, TEXT, "done")
-        await assert_released(stage, gated, DIALECT)
 
     stage.run(main())
 
@@ -167,10 +160,7 @@ def test_in_notice_mode_the_sdk_ends_quietly_with_a_text(stage: Stage, name: str
     async def main() -> None:
         call, code = WRONG[name]
         shown = await shown_by(stage, asking(client, "stream"), played("stream", [call]), "notice")
-        assert shown.error is None
-        assert shown.text.startswith(f"{TEXT}turngate did not release this turn")
-        assert (shown.calls, shown.ending) == ([], "done")
-        assert code in (await newest_turn(stage)).codes
+        await assert_quiet(stage, shown, "done", Reason.INVALID, code)
 
     stage.run(main())
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 from collections.abc import AsyncIterator, Iterator, Sequence
 from typing import Any
@@ -14,25 +13,26 @@ import pytest
 from tests.corpus.recordings import Recording, recordings
 from tests.corpus.replay import judge
 from tests.sdk.asking import (
+    CLIENTS,
+    EVERY_WAY,
     FUNCTIONS,
+    TEXT,
     Ask,
     Json,
     Shown,
-    assert_released,
+    assert_quiet,
     assert_told,
     framed,
-    newest_turn,
+    released_alike,
     shown_by,
     until_kept_alive,
     until_shown,
+    with_client,
 )
 from tests.sdk.stage import Part, Stage, document, reset
 from turngate.core.verdict import Outcome, Reason
 
 DIALECT = "ollama_chat"
-CLIENTS = ("async", "sync")
-EVERY_WAY = [(client, way) for client in CLIENTS for way in ("stream", "whole")]
-TEXT = "Let me see."
 STAMP = {"model": "m", "created_at": "2026-11-30T08:00:00Z"}
 PROMPT = [{"role": "user", "content": "Write to Ann."}]
 
@@ -58,10 +58,7 @@ def asking(client: str, way: str, tools: Sequence[Json] = tuple(FUNCTIONS)) -> A
             for part in parts:
                 read(shown, part)
 
-    async def in_a_thread(origin: str, shown: Shown) -> None:
-        await asyncio.to_thread(ask_sync, origin, shown)
-
-    return ask_async if client == "async" else in_a_thread
+    return with_client(client, ask_async, ask_sync)
 
 
 def read(shown: Shown, part: Any) -> None:
@@ -106,13 +103,9 @@ def played(
 def test_a_release_is_what_the_sdk_reads_without_the_gate(stage: Stage, client: str, way: str) -> None:
     async def main() -> None:
         parts = played(way, [line("", [call()]), line("", [call({}, "now"), call({"to": "Eve"})])])
-        direct = await shown_by(stage, asking(client, way), parts, None)
-        gated = await shown_by(stage, asking(client, way), parts)
-        assert gated.error is None
-        assert gated == direct
+        gated = await released_alike(stage, asking(client, way), parts, DIALECT)
         assert len(gated.calls) == 3
         assert (gated.text, gated.ending) == (TEXT, "stop")
-        await assert_released(stage, gated, DIALECT)
 
     stage.run(main())
 
@@ -147,11 +140,7 @@ def test_in_notice_mode_the_sdk_ends_quietly_with_a_text(stage: Stage, name: str
     async def main() -> None:
         wrong, ending, reason, code = WRONG[name]
         shown = await shown_by(stage, asking(client, "stream"), played("stream", [wrong], ending), "notice")
-        assert shown.error is None
-        assert shown.text.startswith(f"{TEXT}turngate did not release this turn")
-        assert shown.ending == "stop"
-        assert (shown.calls, (await newest_turn(stage)).reason) == ([], reason)
-        assert code in (await newest_turn(stage)).codes
+        await assert_quiet(stage, shown, "stop", reason, code)
 
     stage.run(main())
 
