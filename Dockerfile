@@ -4,11 +4,14 @@ ENV PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_NO_CACHE_DIR=1
 RUN python -m venv /opt/turngate
 COPY deploy/requirements.lock /build/deploy/requirements.lock
 RUN /opt/turngate/bin/pip install --require-hashes -r /build/deploy/requirements.lock
-# The build tool alone is not in the lock: it makes the wheel and stays behind in this stage.
+# What makes the wheel is pinned too, and stays behind in this stage.
+COPY deploy/build.lock /build/deploy/build.lock
+RUN pip install --require-hashes -r /build/deploy/build.lock
 COPY pyproject.toml README.md LICENSE /build/
 COPY src /build/src
 COPY fixtures /build/fixtures
-RUN /opt/turngate/bin/pip install --no-deps /build
+RUN pip wheel --no-build-isolation --no-deps --wheel-dir /build/dist /build \
+ && /opt/turngate/bin/pip install --no-deps /build/dist/*.whl
 
 FROM python:3.13-slim-bookworm
 RUN useradd --system --uid 10001 --no-create-home turngate \

@@ -52,7 +52,9 @@ lock:  ## Pin again what pyproject.toml asks for.
 	uv pip compile -q --universal --python-version 3.11 --generate-hashes --no-annotate --no-header --no-emit-index-url \
 	  --all-extras pyproject.toml -o deploy/requirements.lock
 	uv pip compile -q --universal --python-version 3.11 --generate-hashes --no-annotate --no-header --no-emit-index-url \
-	  --all-extras --group dev --group sdk pyproject.toml -o tests/requirements.lock
+	  --all-extras --group build --group dev --group sdk pyproject.toml -o tests/requirements.lock
+	uv pip compile -q --universal --python-version 3.11 --generate-hashes --no-annotate --no-header --no-emit-index-url \
+	  --group build -c tests/requirements.lock -o deploy/build.lock
 	uv pip compile -q --universal --python-version 3.11 --generate-hashes --no-annotate --no-header --no-emit-index-url \
 	  --group apart -o tests/apart.lock
 
@@ -63,14 +65,14 @@ $(BIN)/python:
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || (echo "turngate needs Python 3.11 or newer" >&2; exit 1)
 	$(PYTHON) -m venv $(VENV)
 
-$(VENV)/run.stamp: deploy/requirements.lock pyproject.toml | $(BIN)/python
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r deploy/requirements.lock
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps -e .
+$(VENV)/run.stamp: deploy/requirements.lock deploy/build.lock pyproject.toml | $(BIN)/python
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r deploy/requirements.lock -r deploy/build.lock
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-build-isolation --no-deps -e .
 	touch $@
 
 $(VENV)/test.stamp: tests/requirements.lock pyproject.toml | $(BIN)/python
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r tests/requirements.lock
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps -e .
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-build-isolation --no-deps -e .
 	touch $@ $(VENV)/run.stamp
 
 $(APART)/stamp: tests/apart.lock | $(BIN)/python

@@ -12,6 +12,7 @@ import socket
 import subprocess
 import sys
 import time
+import tomllib
 from collections.abc import Iterator
 from fnmatch import fnmatch
 from pathlib import Path
@@ -71,7 +72,8 @@ def test_the_images_name_their_base_by_version_and_run_as_nobody_special() -> No
     for base in bases:
         assert re.match(r"python:3\.\d+-slim-\w+( AS build)?$", base), base
     assert instructions("USER") == ["10001"]
-    assert any("--require-hashes -r /build/deploy/requirements.lock" in line for line in instructions("RUN"))
+    for lock in ("requirements", "build"):
+        assert any(f"--require-hashes -r /build/deploy/{lock}.lock" in line for line in instructions("RUN"))
 
 
 def test_the_images_commands_are_commands_and_its_variables_are_keys() -> None:
@@ -113,14 +115,35 @@ def test_the_unit_runs_a_command_and_writes_only_where_it_may() -> None:
     assert int(stop_s) > config.server.drain_s
 
 
-def test_the_locks_pin_every_package_by_hash() -> None:
-    for lock in (ROOT / "deploy" / "requirements.lock", ROOT / "tests" / "requirements.lock"):
-        text = lock.read_text(encoding="utf-8").replace("\\\n", " ")
-        pins = [line for line in text.splitlines() if line and not line.startswith(("#", " ", "-"))]
-        assert len(pins) > 10
-        for pin in pins:
-            assert "==" in pin, pin
-            assert "--hash=sha256:" in pin, pin
+LOCKS = {
+    "deploy/requirements.lock": 10,
+    "deploy/build.lock": 5,
+    "tests/requirements.lock": 50,
+    "tests/apart.lock": 10,
+}
+"""And how many packages each has at the least."""
+
+
+def pins(lock: str) -> list[str]:
+    text = (ROOT / lock).read_text(encoding="utf-8").replace("\\\n", " ")
+    return [line for line in text.splitlines() if line and not line.startswith(("#", " ", "-"))]
+
+
+@pytest.mark.parametrize("lock", LOCKS)
+def test_a_lock_pins_every_package_by_hash(lock: str) -> None:
+    assert len(pins(lock)) > LOCKS[lock]
+    for pin in pins(lock):
+        assert "==" in pin, pin
+        assert "--hash=sha256:" in pin, pin
+
+
+def test_what_builds_the_project_is_what_the_lock_of_the_build_pins() -> None:
+    (needed,) = tomllib.loads((ROOT / "pyproject.toml").read_text())["build-system"]["requires"]
+    assert needed in {pin.split()[0] for pin in pins("deploy/build.lock")}
+    makefile = (ROOT / "Makefile").read_text().splitlines()
+    builds = [line for line in [*instructions("RUN"), *makefile] if "pip wheel" in line or " -e ." in line]
+    assert len(builds) == 3
+    assert all("--no-build-isolation" in line for line in builds)
 
 
 @pytest.fixture
