@@ -5,13 +5,22 @@ BIN := $(VENV)/bin
 # Tools that cannot share an environment with the project's pins, or that only one test needs.
 APART := $(VENV)/apart
 
-.PHONY: run test lint bench demo agents corpus parity conformance node console schemathesis soak lock clean
+# Tests start hundreds of processes, and none of them shall compile every module again.
+unexport PYTHONDONTWRITEBYTECODE
+
+.PHONY: run test setup lint bench demo agents corpus parity conformance node console schemathesis soak durations lock clean
 
 run: $(VENV)/run.stamp  ## Start the gate on 127.0.0.1:8484 with the bundled replay provider.
 	$(BIN)/turngate serve --default-upstream demo
 
-test: $(VENV)/test.stamp $(APART)/stamp lint  ## Lint, type-check and test.
-	$(BIN)/pytest -n 4 --dist loadfile
+test:  ## Lint, type-check and test, all at once; what the first two say comes last.
+	@$(MAKE) --no-print-directory -j 2 setup
+	@mkdir -p var; $(MAKE) --no-print-directory lint >var/lint.log 2>&1 & lint=$$!; \
+	  $(BIN)/python -m pytest -n 4 -p tests.order; tests=$$?; \
+	  wait $$lint; lint=$$?; cat var/lint.log; exit $$((tests | lint))
+
+setup: $(VENV)/test.stamp $(APART)/stamp  ## What the tests need of Python.
+	@:
 
 lint: $(VENV)/test.stamp
 	$(BIN)/ruff check .
@@ -47,6 +56,9 @@ schemathesis: $(VENV)/test.stamp $(APART)/stamp  ## The operator's interface aga
 
 soak: $(VENV)/test.stamp  ## The long forms of the fuzz, crash and memory tests.
 	TURNGATE_SOAK=1 $(BIN)/pytest -n 2 --dist loadfile tests/soak tests/ledger tests/operator tests/core tests/corpus tests/node
+
+durations: setup  ## Measure again which tests take long; `make test` begins with them.
+	TURNGATE_DURATIONS=1 $(BIN)/python -m pytest -n 4 -p tests.order
 
 lock:  ## Pin again what pyproject.toml asks for.
 	uv pip compile -q --universal --python-version 3.11 --generate-hashes --no-annotate --no-header --no-emit-index-url \

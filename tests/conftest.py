@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 from collections.abc import Generator, Iterator
 from pathlib import Path
@@ -39,6 +40,26 @@ def pytest_make_collect_report() -> Generator[None, pytest.CollectReport, pytest
 
 def _why(report: Any) -> str:
     return str(report.longrepr[2] if isinstance(report.longrepr, tuple) else report.longrepr)
+
+
+class _Hasty:
+    """What `asyncio` is to a module whose pauses are to be a tenth as long."""
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(asyncio, name)
+
+    async def sleep(self, delay: float) -> None:
+        await asyncio.sleep(delay / 10)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _servers_look_often() -> Iterator[None]:
+    """uvicorn looks every 0.1 s whether it is to end, and then gives connections as long; a gate of a test has three such servers."""
+    import uvicorn.server
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(uvicorn.server, "asyncio", _Hasty())
+        yield
 
 
 @pytest.fixture(scope="session")
