@@ -1,7 +1,8 @@
 """`make conformance`: every adapter and every gateway that the bundled results tell of, measured again, and the page rewritten.
 
 Each adapter runs in an environment of its own with the pinned versions, which is made if it is not there. A gateway gets the settings
-that its entry here says, and nothing else. About five minutes, without the installation.
+that its entry here says, and nothing else. About eight minutes, without the installation; `python -m tests.conformance.measure --only NAME`
+measures one again and leaves the others as they were.
 """
 
 from __future__ import annotations
@@ -32,10 +33,10 @@ from turngate.conformance.environment import default_folder, set_up
 from turngate.conformance.gateway import judge_through, reachable_through
 from turngate.conformance.provider import Provider, served
 from turngate.conformance.report import Row
-from turngate.conformance.results import Results, Subject, write_results
+from turngate.conformance.results import Results, Subject, load_results, write_results
 from turngate.conformance.scenario import Scenario, load_scenarios
 
-SETTLE_S = 2.0
+SETTLE_S = 3.0
 SLOW_SETTLE_S = 5.0
 """LiteLLM's proxy takes a second for a piece while sixteen turns are under way."""
 START_PATIENCE_S = 180
@@ -55,16 +56,19 @@ ADAPTER_SETTINGS = {
     "openai": "defaults; a loop that joins what the SDK gives and runs it",
     "anthropic": "defaults; a loop, and the SDK's own tool runner",
     "mistral": "defaults; a loop that joins what the SDK gives and runs it",
+    "cohere": "defaults; a loop that joins what the SDK gives and runs it, and one that runs a call when the stream says that it is whole",
     "google-genai": "defaults; a loop, and the SDK's automatic function calling",
     "langchain-openai": "`ChatOpenAI.bind_tools`, defaults; `tool_calls` of the summed message are run",
     "litellm": "`completion`, defaults; a loop, and `stream_chunk_builder`",
     "vercel-ai": "`streamText` with `execute`, one step, and a loop over its `tool-call` parts",
+    "vercel-ui": "`AbstractChat` over `DefaultChatTransport`; `onToolCall`, and the parts of the last message when the chat is done",
+    "ag-ui": "`HttpAgent`; a subscriber's `onToolCallEndEvent`, and the agent's messages when the run is over",
 }
+GATEWAYS = ("LiteLLM proxy", "turngate")
+Measured = tuple[Subject, list[tuple[str, Row]]]
 
 
-async def measure_adapter(
-    adapter: Adapter, folder: Path, scenarios: Sequence[Scenario]
-) -> tuple[Subject, list[tuple[str, Row]]]:
+async def measure_adapter(adapter: Adapter, folder: Path, scenarios: Sequence[Scenario]) -> Measured:
     provider = Provider(scenarios)
     async with served(provider) as origin:
         report = await judge_adapter_by(
@@ -116,9 +120,7 @@ async def until_alive(url: str) -> None:
             await asyncio.sleep(0.5)
 
 
-async def measure_litellm_proxy(
-    folder: Path, scenarios: Sequence[Scenario]
-) -> tuple[Subject, list[tuple[str, Row]]]:
+async def measure_litellm_proxy(folder: Path, scenarios: Sequence[Scenario]) -> Measured:
     place = folder / PROXY.name
     if not (place / "bin" / "litellm").exists():
         set_up(PROXY, folder)
@@ -137,7 +139,7 @@ async def measure_litellm_proxy(
     return Subject(column, version, settings, [column]), [(column, row) for row in rows]
 
 
-async def measure_turngate(scenarios: Sequence[Scenario]) -> tuple[Subject, list[tuple[str, Row]]]:
+async def measure_turngate(scenarios: Sequence[Scenario]) -> Measured:
     column, rows = "turngate", []
     for preset in ("strict", *PRESETS.values()):
         pinned = pinned_of("vercel_ui") if preset == "vercel-ui" else {}
@@ -160,16 +162,25 @@ async def measure_turngate(scenarios: Sequence[Scenario]) -> tuple[Subject, list
     ]
 
 
-async def measure(folder: Path) -> Results:
+async def measure(folder: Path, only: Sequence[str]) -> Results:
+    """Measure all of them, or only some, and leave the others as they were measured."""
     scenarios = load_scenarios()
-    results = Results(dt.datetime.now(tz=dt.UTC).date().isoformat())
-    for adapter in ADAPTERS.values():
-        if not (folder / adapter.name).exists():
-            set_up(adapter, folder)
-        tell(results, *await measure_adapter(adapter, folder, scenarios))
-    tell(results, *await measure_litellm_proxy(folder, scenarios))
-    tell(results, *await measure_turngate(scenarios))
+    results = load_results() if only else Results(dt.datetime.now(tz=dt.UTC).date().isoformat())
+    for name in only or (*ADAPTERS, *GATEWAYS):
+        tell(results, *await measure_one(name, folder, scenarios))
+    order = (*ADAPTERS, *GATEWAYS)
+    results.subjects.sort(key=lambda subject: order.index(subject.name))
     return results
+
+
+async def measure_one(name: str, folder: Path, scenarios: Sequence[Scenario]) -> Measured:
+    if name == "turngate":
+        return await measure_turngate(scenarios)
+    if name not in ADAPTERS:
+        return await measure_litellm_proxy(folder, scenarios)
+    if not (folder / name).exists():
+        set_up(ADAPTERS[name], folder)
+    return await measure_adapter(ADAPTERS[name], folder, scenarios)
 
 
 def tell(results: Results, subject: Subject, rows: list[tuple[str, Row]]) -> None:
@@ -180,9 +191,13 @@ def tell(results: Results, subject: Subject, rows: list[tuple[str, Row]]) -> Non
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--dir", type=Path, default=default_folder())
+    parser.add_argument(
+        "--only", action="append", choices=[*ADAPTERS, *GATEWAYS], default=[], help="May be repeated."
+    )
+    options = parser.parse_args()
     # The gate's own log line for each turn is of no use here.
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.CRITICAL))
-    results = asyncio.run(measure(parser.parse_args().dir))
+    results = asyncio.run(measure(options.dir, options.only))
     write_results(results)
     write_page(results)
 

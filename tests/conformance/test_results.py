@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
-from tests.conformance.kit import scenario
+from tests.conformance.kit import pinned_of, preset_of, scenario, scenarios
 from tests.conformance.page import PAGE, parts, rendered
-from turngate.conformance.adapters import ADAPTERS
+from turngate.conformance.adapters import ADAPTERS, Adapter
+from turngate.conformance.adapters.worker import load
+from turngate.conformance.drive import Introduction
+from turngate.conformance.environment import adapter_file
+from turngate.conformance.gateway import reachable_through
 from turngate.conformance.lapse import Lapse, LapseCode
 from turngate.conformance.report import Row
 from turngate.conformance.results import (
@@ -43,6 +48,50 @@ def test_every_pinned_library_and_both_gateways_are_in_it() -> None:
     for name, adapter in ADAPTERS.items():
         package, version = next(iter(adapter.packages.items()))
         assert f"{package} {version}" in subjects[name].versions
+
+
+def test_each_scenario_is_in_it_as_it_is_now() -> None:
+    """What fails here has changed since `make conformance` was last run."""
+    known = scenarios()
+    now = {
+        name: (each.envelope.title, str(each.expect.outcome), sorted(each.expect.codes))
+        for name, each in known.items()
+    }
+    through: set[str] = set()
+    for dialect in {each.dialect for each in known.values()}:
+        reachable = reachable_through(list(known.values()), preset_of(dialect), pinned_of(dialect))
+        through |= {each.name for each in reachable if each.dialect == dialect}
+    scenes = load_results().scenes
+
+    assert {name: (scene.title, scene.outcome, scene.codes) for name, scene in scenes.items()} == {
+        name: now[name] for name in scenes
+    }
+    assert {name for name, scene in scenes.items() if "turngate" in scene.cells} == through
+
+
+@pytest.mark.parametrize("adapter", ADAPTERS.values(), ids=lambda adapter: adapter.name)
+def test_each_scenario_of_an_adapters_dialects_was_played_to_it(adapter: Adapter) -> None:
+    """So a dialect or a way that was added is missed here, too."""
+    results = load_results()
+    (subject,) = [each for each in results.subjects if each.name == adapter.name]
+    played = {
+        (name, column)
+        for name, scene in results.scenes.items()
+        for column in subject.columns
+        if column in scene.cells
+    }
+    dialects: Sequence[str]
+    if adapter.runs_on_node:
+        dialects = list({name.partition("/")[0] for name, _ in played})
+        ways = [column.removeprefix(f"{adapter.name} ") for column in subject.columns]
+    else:
+        found, dialects = load(str(adapter_file(adapter)))
+        ways = list(found)
+    introduction = Introduction(tuple(ways), tuple(dialects), {})
+    pairs = introduction.pairs([each for each in scenarios().values() if not each.disputable], ())
+
+    assert {name for name, _ in played}
+    assert played == {(each.name, f"{adapter.name} {way}") for each, way in pairs}
 
 
 def test_turngate_has_no_lapse_of_any_weight_but_text_that_overtakes() -> None:
@@ -89,6 +138,25 @@ def test_turngate_has_no_lapse_of_any_weight_but_text_that_overtakes() -> None:
         ("openai_chat/malformed-json.cut", "langchain-openai stream", "**ran**"),
         ("anthropic_messages/interleaved-calls", "litellm raw", "**changed**"),
         ("gemini_generate/keep-alives.comments", "google-genai raw", "refused"),
+        ("openai_assistants/wrong-terminal-reason.max-tokens", "openai raw", "quiet"),
+        ("openai_assistants/wrong-terminal-reason.max-tokens", "openai helper", "quiet"),
+        ("openai_assistants/wrong-terminal-reason.max-tokens", "openai events", "**ran**"),
+        ("openai_assistants/fragmented-json.no-pieces", "openai events", "lost"),
+        ("openai_assistants/interleaved-calls", "openai events", "**changed**"),
+        ("openai_assistants/text-after-tool", "openai events", "**ran twice**"),
+        ("cohere_chat/wrong-terminal-reason", "cohere raw", "**ran**"),
+        ("cohere_chat/truncation.error", "cohere raw", "**ran**"),
+        ("cohere_chat/delayed-identity", "cohere raw", "refused"),
+        ("cohere_chat/fragmented-json", "cohere events", "early"),
+        ("cohere_chat_v1/wrong-terminal-reason.unknown", "cohere raw", "**ran**"),
+        ("cohere_chat_v1/fragmented-json", "cohere events", "early"),
+        ("vercel_ui/truncation", "vercel-ui onToolCall", "**ran early**"),
+        ("vercel_ui/truncation", "vercel-ui messages", "**ran**"),
+        ("vercel_ui/wrong-terminal-reason", "vercel-ui messages", "**ran**"),
+        ("vercel_ui/provider-run-tool.answered", "vercel-ui onToolCall", "**ran another**"),
+        ("ag_ui/provider-run-tool", "ag-ui subscriber", "**ran another**"),
+        ("ag_ui/truncation", "ag-ui messages", "**ran**"),
+        ("ag_ui/truncation.open-call", "ag-ui messages", "ok"),
     ],
 )
 def test_what_the_reference_says_is_in_it(name: str, column: str, told: str) -> None:
@@ -162,6 +230,24 @@ def test_results_are_read_as_they_were_written(tmp_path: Path) -> None:
     write_results(made(), tmp_path / "results.json")
 
     assert load_results(tmp_path / "results.json") == made()
+
+
+def test_who_is_measured_again_takes_the_place_of_what_was() -> None:
+    results = made()
+    again = scenario("openai_chat/fragmented-json")
+    results.add(Subject("x", "x 2", "none", ["x whole"]), [("x whole", Row(again, "whole", ()))])
+
+    assert [subject.versions for subject in results.subjects] == ["x 2"]
+    assert {name: scene.cells for name, scene in results.scenes.items()} == {again.name: {"x whole": []}}
+
+
+def test_a_scenario_that_has_changed_forgets_what_others_did_with_it() -> None:
+    results = made()
+    now = scenario("openai_chat/fragmented-json")
+    results.scenes[now.name].codes = ["invalid_choice"]
+    results.add(Subject("y", "y 1", "none", ["y raw"]), [("y raw", Row(now, "raw", ()))])
+
+    assert results.scenes[now.name].cells == {"y raw": []}
 
 
 def test_the_tables_count_and_leave_out_what_is_well() -> None:

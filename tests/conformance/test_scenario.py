@@ -56,6 +56,19 @@ def test_what_rests_on_settings_is_marked() -> None:
     assert not scenario("openai_chat/duplicate-terminal").disputable
 
 
+def test_pinned_schemas_are_a_setting_only_where_the_request_declares_tools(tmp_path: Path) -> None:
+    tools = [{"type": "function", "function": {"name": "now"}}]
+    pinned = {"now": {"type": "object"}}
+    both = read_scenario(
+        written(tmp_path, pinned=pinned, request={"model": "m", "stream": True, "tools": tools})
+    )
+
+    assert both is not None
+    assert both.disputable
+    assert scenario("vercel_ui/text-only").envelope.pinned
+    assert not scenario("vercel_ui/text-only").disputable
+
+
 TEXT = {"choices": [{"index": 0, "delta": {"content": "hi"}, "finish_reason": None}]}
 
 

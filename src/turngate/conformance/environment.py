@@ -13,6 +13,8 @@ from pathlib import Path
 from turngate.conformance.adapters import ADAPTERS, Adapter
 from turngate.errors import ConfigError
 
+_NODE_WORKER = "worker.mjs"
+
 
 def default_folder() -> Path:
     """Where environments are made unless another folder is named."""
@@ -24,7 +26,6 @@ def set_up(adapter: Adapter, folder: Path) -> Path:
     place = folder / adapter.name
     place.mkdir(parents=True, exist_ok=True)
     if adapter.runs_on_node:
-        shutil.copy(_file(adapter), place / adapter.file)
         wanted = [f"{package}@{version}" for package, version in adapter.packages.items()]
         _carry_out(
             [
@@ -62,7 +63,8 @@ def command_for(name: str, folder: Path) -> list[str]:
         if not (place / "node_modules").is_dir():
             raise ConfigError(_missing(adapter, folder))
         # Node finds packages from where the file lies.
-        shutil.copy(_file(adapter), place / adapter.file)
+        for file in (adapter_file(adapter), adapter_file(adapter).with_name(_NODE_WORKER)):
+            shutil.copy(file, place)
         return [_program("node"), str(place / adapter.file)]
     if _python(place).exists():
         python = str(_python(place))
@@ -70,7 +72,7 @@ def command_for(name: str, folder: Path) -> list[str]:
         python = sys.executable
     else:
         raise ConfigError(_missing(adapter, folder))
-    return [python, "-P", worker, str(_file(adapter)), adapter.module, *adapter.packages]
+    return [python, "-P", worker, str(adapter_file(adapter)), adapter.module, *adapter.packages]
 
 
 def _is_importable(module: str) -> bool:
@@ -84,7 +86,8 @@ def _missing(adapter: Adapter, folder: Path) -> str:
     return f"{adapter.name} is not installed; run: turngate conformance setup {adapter.name} --dir {folder}"
 
 
-def _file(adapter: Adapter) -> Path:
+def adapter_file(adapter: Adapter) -> Path:
+    """Where the adapter's code is."""
     return Path(str(resources.files("turngate.conformance.adapters") / adapter.file))
 
 

@@ -53,13 +53,27 @@ class Results:
     scenes: dict[str, Scene] = field(default_factory=dict)
 
     def add(self, subject: Subject, rows: Iterable[tuple[str, Row]]) -> None:
-        """Add what a subject did; each row with its column."""
+        """Add what a subject did, in place of what it did before; each row with its column.
+
+        What others did with a scenario that has changed since says nothing any more.
+        """
+        self._forget(subject.name)
         self.subjects.append(subject)
         for column, row in rows:
             expect = row.scenario.expect
-            fresh = Scene(row.scenario.envelope.title, str(expect.outcome), sorted(expect.codes))
-            scene = self.scenes.setdefault(row.scenario.name, fresh)
-            scene.cells[column] = list(row.codes)
+            now = Scene(row.scenario.envelope.title, str(expect.outcome), sorted(expect.codes))
+            scene = self.scenes.get(row.scenario.name, now)
+            same = (scene.title, scene.outcome, scene.codes) == (now.title, now.outcome, now.codes)
+            self.scenes[row.scenario.name] = scene if same else now
+            self.scenes[row.scenario.name].cells[column] = list(row.codes)
+
+    def _forget(self, name: str) -> None:
+        for subject in [each for each in self.subjects if each.name == name]:
+            self.subjects.remove(subject)
+            for scene in self.scenes.values():
+                for column in subject.columns:
+                    scene.cells.pop(column, None)
+        self.scenes = {name: scene for name, scene in self.scenes.items() if scene.cells}
 
 
 def load_results(file: Path = FILE) -> Results:

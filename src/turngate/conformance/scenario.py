@@ -107,8 +107,11 @@ class Scenario:
 
     @property
     def disputable(self) -> bool:
-        """Whether the verdict rests on settings of the operator's own, beyond a preset."""
-        return self.tuned or bool(self.envelope.pinned)
+        """Whether the verdict rests on settings of the operator's own, beyond a preset.
+
+        Schemas that are pinned say no more than the tools of the request would, where it declares none.
+        """
+        return self.tuned or bool(self.envelope.pinned and self.envelope.tools.tools)
 
     @property
     def tuned(self) -> bool:

@@ -9,7 +9,10 @@ from tests.conformance.adapters.asking import told_by
 from turngate.conformance.adapters.openai_sdk import WAYS, events, helper, raw, whole
 from turngate.conformance.observation import SeenCall
 
+pytestmark = pytest.mark.filterwarnings("ignore:The Assistants API is deprecated:DeprecationWarning")
+
 CALL = SeenCall("call_1", "weather", '{"city": "Paris"}')
+RUN_CALL = SeenCall("call_0", "weather", '{"city": "Paris"}')
 
 
 @pytest.mark.parametrize("way", [raw, helper])
@@ -40,3 +43,20 @@ def test_the_documented_fault_is_there_two_identities_at_one_index_become_one() 
     ((call,), _) = told_by(helper, "openai_chat/reconnect-replay.empty-pieces")
 
     assert (call.id, call.name) == ("call_1call_1", "weatherweather")
+
+
+@pytest.mark.parametrize("way", [raw, helper, events])
+def test_what_a_run_waits_for_is_run(way: object) -> None:
+    name = way.__name__  # type: ignore[attr-defined]
+
+    assert told_by(WAYS[name], "openai_assistants/fragmented-json") == ([RUN_CALL], "")
+    assert told_by(WAYS[name], "openai_assistants/text-only") == ([], "Hello.")
+
+
+def test_a_run_that_is_not_streamed_is_taken_whole() -> None:
+    assert told_by(whole, "openai_assistants/non-streamed")[0] == [RUN_CALL]
+
+
+def test_the_handler_runs_a_call_that_the_run_does_not_wait_for() -> None:
+    assert told_by(helper, "openai_assistants/wrong-terminal-reason.max-tokens") == ([], "")
+    assert told_by(events, "openai_assistants/wrong-terminal-reason.max-tokens") == ([RUN_CALL], "")

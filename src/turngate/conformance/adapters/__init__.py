@@ -34,6 +34,7 @@ ADAPTERS: dict[str, Adapter] = {
         Adapter("openai", "openai_sdk.py", {"openai": "3.57.0"}, "openai"),
         Adapter("anthropic", "anthropic_sdk.py", {"anthropic": "2.14.0"}, "anthropic"),
         Adapter("mistral", "mistral_sdk.py", {"mistralai": "3.7.0"}, "mistralai"),
+        Adapter("cohere", "cohere_sdk.py", {"cohere": "7.3.1"}, "cohere"),
         Adapter("google-genai", "google_genai_sdk.py", {"google-genai": "3.6.1"}, "google.genai"),
         Adapter("langchain-openai", "langchain_sdk.py", {"langchain-openai": "1.7.4"}, "langchain_openai"),
         Adapter("litellm", "litellm_sdk.py", {"litellm": "1.110.2"}, "litellm"),
@@ -46,6 +47,8 @@ ADAPTERS: dict[str, Adapter] = {
                 "@ai-sdk/anthropic": "4.0.105",
             },
         ),
+        Adapter("vercel-ui", "vercel_ui.mjs", {"ai": "7.0.173"}),
+        Adapter("ag-ui", "ag_ui.mjs", {"@ag-ui/client": "1.0.0"}),
     )
 }
 """By the name that `--adapter` takes."""

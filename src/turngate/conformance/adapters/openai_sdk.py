@@ -1,8 +1,9 @@
-"""The official `openai` package: Chat Completions and Responses.
+"""The official `openai` package: Chat Completions, Responses and the Assistants' runs.
 
 `raw`: chunks joined by index as the vendor's guide shows, calls run when the stream has ended; for Responses the items that the stream
-said were done. `helper`: `.stream()` and its final completion or response. `events`: calls run at once, at the helper's
-`tool_calls.function.arguments.done` or at `response.output_item.done`. `whole`: not streamed.
+said were done; for a run what it waits for, at once at `thread.run.requires_action`, as the guide has it. `helper`: `.stream()` and its
+final completion, response or run. `events`: calls run at once, at the helper's `tool_calls.function.arguments.done`, at
+`response.output_item.done` or in the handler's `on_tool_call_done`. `whole`: not streamed.
 """
 
 from __future__ import annotations
@@ -15,8 +16,9 @@ if TYPE_CHECKING:
 
     from turngate.conformance.adapters.worker import Ask
 
-DIALECTS = ("openai_chat", "openai_responses")
+DIALECTS = ("openai_chat", "openai_responses", "openai_assistants")
 _RESPONSES = "openai_responses"
+_ASSISTANTS = "openai_assistants"
 
 
 def client(origin: str) -> Any:
@@ -30,6 +32,9 @@ def raw(ask: Ask) -> None:
     """Join the chunks."""
     if ask.dialect == _RESPONSES:
         _run_items(ask, [event.item for event in _response_events(ask) if event.type == _ITEM_DONE])
+        return
+    if ask.dialect == _ASSISTANTS:
+        _follow(ask)
         return
     joined: dict[tuple[int, int], list[str | None]] = {}
     for chunk in ask.client(client).chat.completions.create(**ask.request):
@@ -53,6 +58,12 @@ def helper(ask: Ask) -> None:
                 _say(ask, event)
             _run_items(ask, responses.get_final_response().output)
         return
+    if ask.dialect == _ASSISTANTS:
+        with _runs(ask).stream(**_unstreamed(ask), thread_id=_THREAD) as run:
+            for text in run.text_deltas:
+                ask.say(text)
+            _run_waiting(ask, run.get_final_run())
+        return
     with ask.client(client).chat.completions.stream(**_unstreamed(ask)) as stream:
         for event in stream:
             if event.type == "content.delta":
@@ -69,6 +80,10 @@ def events(ask: Ask) -> None:
             if event.type == _ITEM_DONE:
                 _run_items(ask, [event.item])
         return
+    if ask.dialect == _ASSISTANTS:
+        with _runs(ask).stream(**_unstreamed(ask), thread_id=_THREAD, event_handler=_handler(ask)) as run:
+            run.until_done()
+        return
     with ask.client(client).chat.completions.stream(**_unstreamed(ask)) as stream:
         for event in stream:
             if event.type == "content.delta":
@@ -81,6 +96,9 @@ def whole(ask: Ask) -> None:
     """Take the completion."""
     if ask.dialect == _RESPONSES:
         _run_items(ask, ask.client(client).responses.create(**ask.request).output)
+        return
+    if ask.dialect == _ASSISTANTS:
+        _run_waiting(ask, _runs(ask).create(**ask.request, thread_id=_THREAD))
         return
     completion = ask.client(client).chat.completions.create(**ask.request)
     for choice in completion.choices:
@@ -122,6 +140,44 @@ def _run_items(ask: Ask, items: Iterable[Any]) -> None:
             ask.execute(id=item.call_id, name=item.name, arguments=item.input)
         elif item.type == "function_call":
             ask.execute(id=item.call_id, name=item.name, arguments=json.loads(item.arguments or "{}"))
+
+
+_THREAD = "thread_1"
+
+
+def _runs(ask: Ask) -> Any:
+    return ask.client(client).beta.threads.runs
+
+
+def _follow(ask: Ask) -> None:
+    """Read a run's events."""
+    for event in _runs(ask).create(**ask.request, thread_id=_THREAD):
+        if event.event == "thread.message.delta":
+            for part in event.data.delta.content or ():
+                if part.type == "text":
+                    ask.say(part.text.value)
+        elif event.event == "thread.run.requires_action":
+            _run_waiting(ask, event.data)
+
+
+def _run_waiting(ask: Ask, run: Any) -> None:
+    """Run what a run waits for; one that was cut short lists nothing that is waited for."""
+    if run.status == "requires_action":
+        _run(ask, run.required_action.submit_tool_outputs.tool_calls)
+
+
+def _handler(ask: Ask) -> Any:
+    import openai  # noqa: PLC0415 -- only the adapter's environment has it
+
+    class Handler(openai.AssistantEventHandler):
+        def on_text_delta(self, delta: Any, snapshot: Any) -> None:  # noqa: ARG002 -- the package's own signature
+            ask.say(delta.value)
+
+        def on_tool_call_done(self, tool_call: Any) -> None:
+            if tool_call.type == "function":
+                _run(ask, [tool_call])
+
+    return Handler()
 
 
 WAYS = {"raw": raw, "helper": helper, "events": events, "whole": whole}
