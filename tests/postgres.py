@@ -7,7 +7,6 @@ import itertools
 import os
 import pwd
 import shutil
-import socket
 import subprocess
 import tempfile
 import time
@@ -18,6 +17,8 @@ from typing import Any
 from urllib.parse import quote
 
 import psycopg
+
+from tests.processes import free_port
 
 BINARIES = sorted(Path("/usr/lib/postgresql").glob("*/bin"), key=lambda path: int(path.parent.name))
 SETTINGS = {
@@ -118,8 +119,7 @@ def running_cluster() -> Iterator[Cluster]:
     """A fresh server with one database."""
     folder = Path(tempfile.mkdtemp(prefix="turngate-pg-"))
     try:
-        with socket.create_server(("127.0.0.1", 0)) as listener:
-            port = listener.getsockname()[1]
+        port = free_port()
         if (who := _who()) is not None:
             shutil.chown(folder, who)
         cluster = Cluster(folder, port)

@@ -27,7 +27,8 @@ import pytest
 from click.testing import CliRunner
 
 from tests.console.browser import BASE, Browser
-from tests.operator.staged import Operator, free_port
+from tests.operator.staged import Operator
+from tests.processes import free_port
 from tests.proxy.gated import (
     DONE,
     FINISH,

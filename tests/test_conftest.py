@@ -21,6 +21,30 @@ def test_that_passes() -> None: ...
 """
 
 
+def run_pytest(folder: Path, module: str, switch: str) -> subprocess.CompletedProcess[str]:
+    """What pytest says of this module, with our conftest beside it."""
+    (folder / "conftest.py").write_text((ROOT / "tests" / "conftest.py").read_text(encoding="utf-8"))
+    (folder / "test_skips.py").write_text(module)
+    return subprocess.run(
+        [
+            sys.executable,
+            "-m",
+            "pytest",
+            "-q",
+            "-p",
+            "no:cacheprovider",
+            "--rootdir",
+            str(folder),
+            str(folder),
+        ],
+        cwd=folder,
+        env={**os.environ, "TURNGATE_NO_SKIPS": switch},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
 @pytest.mark.parametrize(
     ("switch", "summary", "status"),
     [("", "1 passed, 2 skipped, 1 xfailed", 0), ("1", "1 failed, 1 passed, 1 xfailed, 1 error", 1)],
@@ -28,51 +52,13 @@ def test_that_passes() -> None: ...
 def test_a_skip_fails_where_nothing_may_be_skipped(
     tmp_path: Path, switch: str, summary: str, status: int
 ) -> None:
-    (tmp_path / "conftest.py").write_text((ROOT / "tests" / "conftest.py").read_text(encoding="utf-8"))
-    (tmp_path / "test_skips.py").write_text(SKIPPED)
-    result = subprocess.run(
-        [
-            sys.executable,
-            "-m",
-            "pytest",
-            "-q",
-            "-p",
-            "no:cacheprovider",
-            "--rootdir",
-            str(tmp_path),
-            str(tmp_path),
-        ],
-        cwd=tmp_path,
-        env={**os.environ, "TURNGATE_NO_SKIPS": switch},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    result = run_pytest(tmp_path, SKIPPED, switch)
     assert summary in result.stdout
     assert result.returncode == status
 
 
 def test_a_module_that_skips_itself_fails_too(tmp_path: Path) -> None:
-    (tmp_path / "conftest.py").write_text((ROOT / "tests" / "conftest.py").read_text(encoding="utf-8"))
-    (tmp_path / "test_skips.py").write_text('import pytest\npytest.importorskip("no_such_module")\n')
-    result = subprocess.run(
-        [
-            sys.executable,
-            "-m",
-            "pytest",
-            "-q",
-            "-p",
-            "no:cacheprovider",
-            "--rootdir",
-            str(tmp_path),
-            str(tmp_path),
-        ],
-        cwd=tmp_path,
-        env={**os.environ, "TURNGATE_NO_SKIPS": "1"},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    result = run_pytest(tmp_path, 'import pytest\npytest.importorskip("no_such_module")\n', "1")
     assert "1 error" in result.stdout
     assert result.returncode != 0
 

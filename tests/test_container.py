@@ -8,7 +8,6 @@ import os
 import re
 import shlex
 import shutil
-import socket
 import subprocess
 import sys
 import time
@@ -20,6 +19,7 @@ from pathlib import Path
 import click
 import pytest
 
+from tests.processes import free_port
 from turngate.cli.main import main
 from turngate.config import load_config
 
@@ -152,8 +152,7 @@ def confined(tmp_path: Path) -> Iterator[tuple[int, Path]]:
     home = Path("/var/tmp") / f"turngate-test-{os.getpid()}"
     ledger = home / "ledger"
     ledger.mkdir(parents=True)
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port = free.getsockname()[1]
+    port = free_port()
     command = [sys.executable, "-m", "turngate", "serve", "--default-upstream", "demo"]
     if os.getuid() == 0:
         os.chown(ledger, NOBODY, NOBODY)

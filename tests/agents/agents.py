@@ -28,6 +28,14 @@ TERMINAL_CODES = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]|\x1b\][^\x07]*\x07|\r")
 STOP_PATIENCE_S = 5.0
 
 
+QUIET = {
+    "general": {"disableAutoUpdate": True, "enableAutoUpdate": False},
+    "privacy": {"usageStatisticsEnabled": False},
+    "telemetry": {"enabled": False},
+}
+"""Settings of Gemini CLI, and of Qwen Code, which came from it: whatever else would ask the network is off."""
+
+
 class AgentError(Exception):
     """The agents cannot run here; the message says what to do."""
 
@@ -142,12 +150,7 @@ class QwenCode(Agent):
     def prepare(self, home: Path, base: str) -> tuple[Sequence[str], Mapping[str, str]]:
         settings = home / ".qwen"
         settings.mkdir()
-        quiet = {
-            "general": {"disableAutoUpdate": True, "enableAutoUpdate": False},
-            "privacy": {"usageStatisticsEnabled": False},
-            "telemetry": {"enabled": False},
-        }
-        (settings / "settings.json").write_text(json.dumps(quiet))
+        (settings / "settings.json").write_text(json.dumps(QUIET))
         variables = {"OPENAI_API_KEY": "x", "OPENAI_BASE_URL": f"{base}/v1", "OPENAI_MODEL": "gpt-x"}
         return ["-y", "-p", TASK, "--auth-type", "openai"], variables
 
@@ -226,13 +229,8 @@ class GeminiCli(Agent):
     def prepare(self, home: Path, base: str) -> tuple[Sequence[str], Mapping[str, str]]:
         settings = home / ".gemini"
         settings.mkdir()
-        quiet = {
-            "security": {"auth": {"selectedType": "gemini-api-key"}},
-            "general": {"disableAutoUpdate": True, "enableAutoUpdate": False},
-            "privacy": {"usageStatisticsEnabled": False},
-            "telemetry": {"enabled": False},
-        }
-        (settings / "settings.json").write_text(json.dumps(quiet))
+        chosen = {**QUIET, "security": {"auth": {"selectedType": "gemini-api-key"}}}
+        (settings / "settings.json").write_text(json.dumps(chosen))
         variables = {
             "GEMINI_API_KEY": "x",
             "GOOGLE_GEMINI_BASE_URL": base,

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import json
-import socket
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from http.client import HTTPConnection, HTTPException
 from pathlib import Path
 
 from tests.agents.agents import AgentError
+from tests.processes import answers, free_port
 
 READY_PATIENCE_S = 30.0
 STOP_PATIENCE_S = 15.0
@@ -33,7 +31,8 @@ def gate(folder: Path, provider_port: int) -> Iterator[str]:
         command = [sys.executable, "-m", "turngate", "serve", "--config", str(config)]
         process = subprocess.Popen(command, stdout=output, stderr=output)
         try:
-            wait_until_ready(process, port, log)
+            if not answers(process, port, "/turngate/ready", READY_PATIENCE_S):
+                raise AgentError(f"the gate did not become ready\n{log.read_text()[-1500:]}")
             yield f"http://127.0.0.1:{port}/{UPSTREAM}"
         finally:
             process.terminate()
@@ -42,28 +41,3 @@ def gate(folder: Path, provider_port: int) -> Iterator[str]:
             except subprocess.TimeoutExpired:
                 process.kill()
                 process.wait()
-
-
-def wait_until_ready(process: subprocess.Popen[bytes], port: int, log: Path) -> None:
-    """Wait for a 200, or say why there is none."""
-    deadline = time.monotonic() + READY_PATIENCE_S
-    while time.monotonic() < deadline and process.poll() is None:
-        connection = HTTPConnection("127.0.0.1", port, timeout=2)
-        try:
-            connection.request("GET", "/turngate/ready")
-            if connection.getresponse().status == 200:
-                return
-        except (OSError, HTTPException):
-            pass
-        finally:
-            connection.close()
-        time.sleep(0.05)
-    raise AgentError(f"the gate did not become ready\n{log.read_text()[-1500:]}")
-
-
-def free_port() -> int:
-    """A port that nobody listens on now."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-    return port

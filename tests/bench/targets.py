@@ -7,19 +7,17 @@ from __future__ import annotations
 
 import json
 import shutil
-import socket
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
-from http.client import HTTPConnection, HTTPException
 from pathlib import Path
 from string import Template
 from urllib.parse import urlsplit
 
 from tests.bench.native import HERE, Provider, running
+from tests.processes import answers, free_port
 from turngate.operator.tokens import first_token_path
 
 READY_PATIENCE_S = 20.0
@@ -184,27 +182,9 @@ def request_bytes(target: Target, model: str, *, stream: bool) -> bytes:
     return head.encode() + payload
 
 
-def free_port() -> int:
-    """A port that nobody listens on now."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-    return port
-
-
 def wait_until_ready(process: subprocess.Popen[str], port: int, path: str, log: Path) -> None:
     """Wait for a 200, or say why there is none."""
-    deadline = time.monotonic() + READY_PATIENCE_S
-    while time.monotonic() < deadline and process.poll() is None:
-        connection = HTTPConnection("127.0.0.1", port, timeout=2)
-        try:
-            connection.request("GET", path)
-            if connection.getresponse().status == 200:
-                return
-        except (OSError, HTTPException):
-            pass
-        finally:
-            connection.close()
-        time.sleep(0.05)
+    if answers(process, port, path, READY_PATIENCE_S):
+        return
     tail = log.read_text()[-1500:] if log.exists() else ""
     raise TargetError(f"it did not become ready\n{tail}")

@@ -7,7 +7,6 @@ import json
 import os
 import re
 import signal
-import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -16,8 +15,9 @@ import httpx2
 import pytest
 from click.testing import CliRunner, Result
 
-from tests.cli.test_main import free_port, serving
+from tests.cli.test_main import serving
 from tests.conformance.kit import passing_on, pin, pinned_of, scenario, scenarios
+from tests.processes import free_port
 from turngate.cli.main import main
 
 ADAPTER = """
@@ -114,8 +114,7 @@ def test_the_provider_serves_until_it_is_interrupted() -> None:
 
 
 def test_a_gateway_that_passes_everything_on_fails_from_the_command_line() -> None:
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port = free.getsockname()[1]
+    port = free_port()
 
     async def run() -> subprocess.CompletedProcess[str]:
         async with passing_on(port) as gateway:

@@ -17,6 +17,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
+from tests.processes import free_port
 from turngate import __version__
 from turngate.cli.main import LAZY, announce_operator, main
 from turngate.config import Override, load_config
@@ -44,12 +45,6 @@ def clean_environment() -> dict[str, str]:
 def no_variables(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in [name for name in os.environ if name.startswith("TURNGATE_")]:
         monkeypatch.delenv(name)
-
-
-def free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        port: int = listener.getsockname()[1]
-        return port
 
 
 @contextlib.contextmanager

@@ -13,7 +13,8 @@ import pytest
 import structlog
 from click.testing import CliRunner, Result
 
-from tests.operator.staged import Staged, free_port, operated
+from tests.operator.staged import Staged, operated
+from tests.processes import free_port
 from tests.proxy.conftest import run
 from tests.proxy.gated import BAD_TURN, TOOL_TURN, Run, answering, gated, streamed
 from turngate.cli.main import main as turngate

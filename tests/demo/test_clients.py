@@ -2,10 +2,10 @@ from __future__ import annotations
 
 import asyncio
 import json
-import socket
 
 import pytest
 
+from tests.processes import free_port
 from turngate.demo.clients import DIALECTS, TOOL_NAME, Client, Seen, client_for
 
 ARGUMENTS = {"path": "demo path", "mode": "replace"}
@@ -72,7 +72,6 @@ def test_an_error_status_is_told(client: Client, provider: str) -> None:
 
 @pytest.mark.parametrize("client", CLIENTS)
 def test_nobody_listening_is_told(client: Client) -> None:
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port = free.getsockname()[1]
+    port = free_port()
 
     assert ask(client, f"http://127.0.0.1:{port}", "demo").error

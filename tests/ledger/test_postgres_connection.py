@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import psycopg
 import pytest
 
+from tests.processes import free_port
 from turngate.errors import ConfigError, LedgerError
 from turngate.ledger import postgres_connection
 from turngate.ledger.location import locate
@@ -44,8 +45,7 @@ def role(cluster: Cluster) -> Iterator[str]:
 
 
 def test_a_server_that_is_not_there_is_named_with_its_host(tmp_path: Path) -> None:
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        port = listener.getsockname()[1]
+    port = free_port()
     said = refused(f"postgresql://app:{SECRET}@127.0.0.1:{port}/ledger")
     assert said.startswith(f"postgresql://app@127.0.0.1:{port}/ledger: ")
     assert said.endswith("is the server running, and are host and port right?")
@@ -97,8 +97,7 @@ def test_a_server_is_known_by_its_certificate(
 
 
 def test_the_first_of_several_servers_that_takes_writes_is_taken(cluster: Cluster) -> None:
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        gone = listener.getsockname()[1]
+    gone = free_port()
     url = cluster.url()
     several = url.replace(
         f"host={cluster.folder}&port={cluster.port}",

@@ -18,8 +18,8 @@ from pathlib import Path
 
 import uvloop
 
-from tests.operator.staged import free_port
 from tests.operator.test_crash import Process, gate, provide
+from tests.processes import free_port
 
 CHECKS = (
     "not_a_server_error",

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
-import socket
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -120,9 +119,3 @@ async def operated(folder: Path, script: Script, **settings: Any) -> AsyncIterat
 def first_token(store: TokenStore, ledger: Path) -> str:
     assert store.tokens()
     return first_token_path(ledger).read_text().strip()
-
-
-def free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        port: int = listener.getsockname()[1]
-        return port

@@ -10,7 +10,8 @@ from typing import Any
 
 import pytest
 
-from tests.operator.staged import free_port, operated
+from tests.operator.staged import operated
+from tests.processes import free_port
 from tests.proxy.gated import Run, answering, hang, plain
 from tests.transport.conftest import Certificates
 from turngate.config import OperatorConfig, load_config

@@ -371,6 +371,26 @@ async def slow_reader(port: int) -> Client:
     return Client(*await asyncio.open_connection(sock=connection, limit=1024))
 
 
+@contextlib.asynccontextmanager
+async def released_to_a_slow_reader(folder: Path, *pieces: bytes) -> AsyncIterator[tuple[Staged, Client]]:
+    """A turn that is released, while its client has not begun to read."""
+
+    async def script(peer: Peer) -> None:
+        await peer.answer(streamed(OPENING, *pieces, FINISH_CALLS + DONE))
+        await peer.hold()
+
+    async with staged(folder, script) as stage:
+        client = await slow_reader(stage.world.port)
+        client.writer.write(request())
+        await until(GateState.RELEASED, stage)
+        yield stage, client
+
+
+MORE_THAN_A_WRITE_TAKES = [
+    call(json.dumps({"to": "x" * 900_000}), index, f"call_{index}") for index in range(7)
+]
+
+
 async def unframed(client: Client) -> bytes:
     """Whatever comes until the connection ends, however it ends."""
     try:
@@ -402,15 +422,8 @@ def test_a_release_that_the_client_is_slow_to_take_is_not_finished(run: Run, tmp
     """Recorded before the latch, its bytes still wait for the client: they are dropped, and the ledger says unknown."""
     more_than_sockets_buffer = text("x" * 4_000_000)
 
-    async def script(peer: Peer) -> None:
-        await peer.answer(streamed(OPENING, more_than_sockets_buffer, CALL + FINISH_CALLS + DONE))
-        await peer.hold()
-
     async def main() -> None:
-        async with staged(tmp_path, script) as stage:
-            client = await slow_reader(stage.world.port)
-            client.writer.write(request())
-            await until(GateState.RELEASED, stage)
+        async with released_to_a_slow_reader(tmp_path, more_than_sockets_buffer, CALL) as (stage, client):
             await stage.operator.latch("stop_all")
             rest = await unframed(client)
             client.leave()
@@ -425,17 +438,9 @@ def test_a_release_whose_last_bytes_wait_in_our_own_buffer_is_not_finished_eithe
     run: Run, tmp_path: Path
 ) -> None:
     """More than sockets take, in one write: nothing before it was in the way."""
-    calls = [call(json.dumps({"to": "x" * 900_000}), index, f"call_{index}") for index in range(7)]
-
-    async def script(peer: Peer) -> None:
-        await peer.answer(streamed(OPENING, *calls, FINISH_CALLS + DONE))
-        await peer.hold()
 
     async def main() -> None:
-        async with staged(tmp_path, script) as stage:
-            client = await slow_reader(stage.world.port)
-            client.writer.write(request())
-            await until(GateState.RELEASED, stage)
+        async with released_to_a_slow_reader(tmp_path, *MORE_THAN_A_WRITE_TAKES) as (stage, client):
             latch = await stage.operator.latch("stop_all")
             assert len(latch["turns"]) == 1
             rest = await unframed(client)
@@ -448,17 +453,8 @@ def test_a_release_whose_last_bytes_wait_in_our_own_buffer_is_not_finished_eithe
 
 
 def test_a_client_that_leaves_before_it_has_taken_its_release_ends_it(run: Run, tmp_path: Path) -> None:
-    calls = [call(json.dumps({"to": "x" * 900_000}), index, f"call_{index}") for index in range(7)]
-
-    async def script(peer: Peer) -> None:
-        await peer.answer(streamed(OPENING, *calls, FINISH_CALLS + DONE))
-        await peer.hold()
-
     async def main() -> None:
-        async with staged(tmp_path, script) as stage:
-            client = await slow_reader(stage.world.port)
-            client.writer.write(request())
-            await until(GateState.RELEASED, stage)
+        async with released_to_a_slow_reader(tmp_path, *MORE_THAN_A_WRITE_TAKES) as (stage, client):
             client.leave()
             recorded = await stage.world.turn()
             assert (recorded.outcome, recorded.delivery) == (Outcome.RELEASED, Delivery.UNKNOWN)

@@ -17,8 +17,9 @@ from typing import Any
 import pytest
 
 from tests.operator.history import endings, recorded_violations
-from tests.operator.staged import Operator, Told, free_port
+from tests.operator.staged import Operator, Told
 from tests.operator.test_control import HELD, Upstream, told
+from tests.processes import free_port
 from tests.proxy.gated import (
     CALL,
     DONE,

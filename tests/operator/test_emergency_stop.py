@@ -23,7 +23,7 @@ from tests.corpus.replay import framing_of, judge
 from tests.fixtures.catalogue import enveloped
 from tests.operator.staged import Staged, operated
 from tests.operator.test_control import deciding, stopped, stuck
-from tests.proxy.gated import LAST_CHUNK, Run, chunked, request
+from tests.proxy.gated import LAST_CHUNK, Client, Run, chunked, request
 from tests.transport.peer import Peer
 from turngate.core.gate import GateState
 from turngate.core.verdict import Outcome
@@ -160,7 +160,10 @@ class Provider:
 
 
 @asynccontextmanager
-async def playing(folder: Path, sound: Sound, *, halts: bool) -> AsyncIterator[tuple[Staged, Provider]]:
+async def playing(
+    folder: Path, sound: Sound, *, halts: bool
+) -> AsyncIterator[tuple[Staged, Provider, Client]]:
+    """A gate before this provider, and a client that has asked."""
     provider = Provider(sound, halts)
     schemas = folder / "schemas"
     schemas.mkdir()
@@ -170,9 +173,10 @@ async def playing(folder: Path, sound: Sound, *, halts: bool) -> AsyncIterator[t
         "provider": {**sound.settings, "handoff": HANDOFF},
         "sections": {"schemas": {"dir": str(schemas)}},
     }
-    async with operated(folder, provider, **about) as stage:
+    async with operated(folder, provider, **about) as stage, stage.world.connect() as client:
         provider.stage = stage
-        yield stage, provider
+        client.writer.write(asked(sound))
+        yield stage, provider, client
 
 
 def asked(sound: Sound) -> bytes:
@@ -194,11 +198,7 @@ def test_an_emergency_stop_while_a_call_is_collected(
     sound = sound_turns[dialect]
 
     async def main() -> None:
-        async with (
-            playing(tmp_path, sound, halts=True) as (stage, provider),
-            stage.world.connect() as client,
-        ):
-            client.writer.write(asked(sound))
+        async with playing(tmp_path, sound, halts=True) as (stage, provider, client):
             await provider.played.wait()
             latch = await stage.operator.latch("stop_all")
             answer = await client.answer()
@@ -219,11 +219,7 @@ def test_an_emergency_stop_while_a_turn_is_validated(
     sound = sound_turns[dialect]
 
     async def main() -> None:
-        async with (
-            playing(tmp_path, sound, halts=False) as (stage, provider),
-            stage.world.connect() as client,
-        ):
-            client.writer.write(asked(sound))
+        async with playing(tmp_path, sound, halts=False) as (stage, provider, client):
             await provider.played.wait()
             with stuck(stage.world.ledger):
                 provider.go_on.set()
@@ -248,12 +244,8 @@ def test_without_a_stop_the_same_turn_is_released(
     sound = sound_turns[dialect]
 
     async def main() -> None:
-        async with (
-            playing(tmp_path, sound, halts=False) as (stage, provider),
-            stage.world.connect() as client,
-        ):
+        async with playing(tmp_path, sound, halts=False) as (stage, provider, client):
             provider.go_on.set()
-            client.writer.write(asked(sound))
             answer = await client.answer()
             # What a stream says after its terminal event is not waited for.
             assert sound.body.removeprefix(answer.body) in (b"", sound.frames[-1])

@@ -26,10 +26,10 @@ from typing import Any
 import pytest
 
 from tests.operator.history import endings, recorded_violations
-from tests.operator.staged import free_port
 from tests.operator.test_crash import Process
 from tests.operator.test_history import MODELS, TOOLS, provider, some_latch, turn
 from tests.operator.witness import Witness, ask
+from tests.processes import free_port
 from tests.transport.peer import serving
 from turngate.core.verdict import Outcome
 from turngate.ledger.reader import LedgerReader

@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import json
 import socket
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -225,6 +225,11 @@ def configured(folder: Path, upstream: str, **settings: dict[str, Any]) -> Confi
         "upstreams.provider.limits": settings.get("limits", {}),
         **settings.get("sections", {}),
     }
+    return loaded(folder, sections)
+
+
+def loaded(folder: Path, sections: Mapping[str, Mapping[str, object]]) -> Config:
+    """The configuration that these sections are, read from a file as an operator's is."""
     lines = [
         f"[{name}]\n" + "".join(f"{key} = {json.dumps(value)}\n" for key, value in values.items())
         for name, values in sections.items()

@@ -7,18 +7,17 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import json
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tests.proxy.gated import LAST_CHUNK, SSE_HEAD, World, chunked, running
+from tests.proxy.gated import LAST_CHUNK, SSE_HEAD, World, chunked, loaded, running
 from tests.sdk.reading import Seen
 from tests.sdk.sdks import Sdks, opened_sdks
 from tests.transport.peer import Peer, serving
 from turngate import presets
-from turngate.config import Config, load_config
+from turngate.config import Config
 from turngate.core.session import Session
 from turngate.ledger.entry import TurnEntry
 from turngate.ledger.location import sqlite_path
@@ -156,11 +155,4 @@ def _configured(folder: Path, upstream: str) -> Config:
             if name == "error" or preset.name in PRESETS.values():
                 common = {"base_url": upstream, "preset": preset.name, "handoff": HANDOFF}
                 sections[f"upstreams.{preset.name}-{name}"] = {**common, **settings}
-    file = folder / "gate.toml"
-    file.write_text(
-        "\n".join(
-            f"[{name}]\n" + "".join(f"{key} = {json.dumps(value)}\n" for key, value in values.items())
-            for name, values in sections.items()
-        )
-    )
-    return load_config(file, environ={})
+    return loaded(folder, sections)

@@ -7,7 +7,6 @@ import contextlib
 import os
 import random
 import signal
-import socket
 import subprocess
 import sys
 from dataclasses import dataclass
@@ -16,6 +15,7 @@ from pathlib import Path
 import pytest
 
 from tests.ledger.turns import sql
+from tests.processes import free_port
 from tests.proxy.gated import (
     CALL,
     DONE,
@@ -57,12 +57,6 @@ class Seen:
     @property
     def has_call(self) -> bool:
         return b"call_1" in self.body
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 def start(folder: Path, port: int, upstream: int, failpoint: str = "") -> subprocess.Popen[bytes]:

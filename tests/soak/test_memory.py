@@ -14,8 +14,9 @@ import signal
 import socket
 from pathlib import Path
 
+from tests.processes import free_port
 from tests.proxy.gated import DONE, FINISH_CALLS, LAST_CHUNK, OPENING, SSE_HEAD, call, chunked, request
-from tests.soak.test_crash import free_port, start, until_ready
+from tests.soak.test_crash import start, until_ready
 from tests.transport.peer import Peer, serving
 
 SOAK = os.environ.get("TURNGATE_SOAK") == "1"

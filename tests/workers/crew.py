@@ -13,7 +13,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from tests.operator.staged import Operator, free_port
+from tests.operator.staged import Operator
+from tests.processes import free_port
 from tests.proxy.gated import Answer, Client, Script, request
 from tests.transport.peer import serving
 from turngate.ledger.reader import LedgerReader
