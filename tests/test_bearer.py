@@ -16,11 +16,24 @@ def store(path: Path) -> BearerFile[Bearer]:
 
 
 def keep(file: BearerFile[Bearer]) -> tuple[Bearer, str]:
-    row_id, secret = file._new_secret()
-    row = Bearer(id=row_id, sha256=digest(secret), created_at=time.time())
+    row, secret = file._new(time.time(), None)
     with file._changing() as rows:
-        rows[row_id] = row
+        file._keep(row, rows)
     return row, secret
+
+
+def test_a_row_has_the_hash_of_its_secret_and_its_time(tmp_path: Path) -> None:
+    row, secret = store(tmp_path / "file")._new(1000.0, 60)
+    assert secret.startswith(f"tgx_{row.id}_")
+    assert row == Bearer(id=row.id, sha256=digest(secret), created_at=1000.0, expires_at=1060.0)
+
+
+def test_an_id_that_is_taken_is_not_taken_again(tmp_path: Path) -> None:
+    file = store(tmp_path / "file")
+    row, secret = keep(file)
+    with pytest.raises(ConfigError, match="the new badge's id is taken"), file._changing() as rows:
+        file._keep(row, rows)
+    assert file.find(secret, time.time()) == row
 
 
 def test_a_secret_is_good_for_its_own_kind_only(tmp_path: Path) -> None:

@@ -20,7 +20,7 @@ import stat
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Final, Generic, TypeVar
+from typing import Any, Final, Generic, TypeVar
 
 import msgspec
 
@@ -94,10 +94,18 @@ class BearerFile(Generic[Row]):
                 row = rows[row_id] = dataclasses.replace(row, revoked_at=time.time())
         return row
 
-    def _new_secret(self) -> tuple[str, str]:
-        """An id, and the secret that has it."""
+    def _new(self, now: float, lifetime_s: float | None, **own: Any) -> tuple[Row, str]:
+        """A row that is not kept yet, and its secret. `own` are the fields that this kind has beside those of all."""
         row_id = secrets.token_hex(4)
-        return row_id, f"{self._prefix}_{row_id}_{secrets.token_urlsafe(32)}"
+        secret = f"{self._prefix}_{row_id}_{secrets.token_urlsafe(32)}"
+        expires_at = None if lifetime_s is None else now + lifetime_s
+        row = self._kind(id=row_id, sha256=digest(secret), created_at=now, expires_at=expires_at, **own)
+        return row, secret
+
+    def _keep(self, row: Row, rows: dict[str, Row]) -> None:
+        if row.id in rows:
+            raise ConfigError(f"the new {self._what}'s id is taken; try again")
+        rows[row.id] = row
 
     def _read_if_changed(self) -> None:
         try:

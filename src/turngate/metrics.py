@@ -162,37 +162,29 @@ class _StateCollector(Collector):
         yield GaugeMetricFamily(
             "turngate_held_bytes", "Bytes held by all turns together.", value=now.held_bytes
         )
-        replies = CounterMetricFamily(
-            "turngate_unclaimed_replies", "Replies on paths that no dialect claims.", labels=["what"]
+        replies = {"passed": now.passed, "unjudged": now.unjudged, "refused": now.refused}
+        yield _counted(
+            "turngate_unclaimed_replies", "Replies on paths that no dialect claims.", "what", replies
         )
-        replies.add_metric(["passed"], now.passed)
-        replies.add_metric(["unjudged"], now.unjudged)
-        replies.add_metric(["refused"], now.refused)
-        yield replies
-        entries = CounterMetricFamily(
-            "turngate_ledger_lost", "Entries that nobody waited for and that were not kept.", labels=["why"]
+        lost = {"dropped": now.ledger_dropped, "failed": now.ledger_failed, "refused": now.ledger_refused}
+        yield _counted(
+            "turngate_ledger_lost", "Entries that nobody waited for and that were not kept.", "why", lost
         )
-        entries.add_metric(["dropped"], now.ledger_dropped)
-        entries.add_metric(["failed"], now.ledger_failed)
-        entries.add_metric(["refused"], now.ledger_refused)
-        yield entries
-        captures = CounterMetricFamily(
-            "turngate_captures", "Turns to be captured, by what became of that.", labels=["result"]
+        yield _counted(
+            "turngate_captures", "Turns to be captured, by what became of that.", "result", now.captures
         )
-        for result, count in now.captures.items():
-            captures.add_metric([result], count)
-        yield captures
-        spans = CounterMetricFamily(
-            "turngate_spans", "Spans of turns, by what became of them.", labels=["result"]
-        )
-        for result, count in now.spans.items():
-            spans.add_metric([result], count)
-        yield spans
-        refusals = CounterMetricFamily(
+        yield _counted("turngate_spans", "Spans of turns, by what became of them.", "result", now.spans)
+        yield _counted(
             "turngate_refused_requests",
             "Requests that ended in an error of ours without a turn that was judged.",
-            labels=["code"],
+            "code",
+            now.refusals,
         )
-        for code, count in now.refusals.items():
-            refusals.add_metric([code], count)
-        yield refusals
+
+
+def _counted(name: str, about: str, label: str, counts: Mapping[str, float]) -> CounterMetricFamily:
+    """A counter with a figure for each value of its label."""
+    family = CounterMetricFamily(name, about, labels=[label])
+    for value, count in counts.items():
+        family.add_metric([value], count)
+    return family

@@ -64,12 +64,9 @@ async def shown_by(
 ) -> Shown:
     """Ask while the provider plays `parts`: through the gate, or directly where no settings are named."""
     stage.provider.parts, stage.provider.requests = parts, 0
-    origin = f"http://127.0.0.1:{stage.world.upstream_port}"
-    if settings is not None:
-        origin = f"http://127.0.0.1:{stage.world.port}/strict-{settings}"
     shown = shown or Shown()
     try:
-        await ask(origin, shown)
+        await ask(stage.origin(settings), shown)
     except AssertionError:
         raise
     except Exception as error:  # noqa: BLE001 - whatever the SDK raises is what is to be seen

@@ -85,6 +85,12 @@ class Stage:
     sdks: Sdks
     runner: asyncio.Runner
 
+    def origin(self, settings: str | None, preset: str = "strict", port: int | None = None) -> str:
+        """Where to ask: the gate under these settings, or the provider itself where none are named."""
+        if settings is None:
+            return f"http://127.0.0.1:{port or self.world.upstream_port}"
+        return f"http://127.0.0.1:{port or self.world.port}/{preset}-{settings}"
+
     def run(self, main: Coroutine[Any, Any, None], limit_s: float = 30.0) -> None:
         """Run a test's coroutine. One that needs this long has failed; none waits for it to pass."""
         self.runner.run(asyncio.wait_for(main, limit_s))
@@ -103,10 +109,7 @@ class Stage:
         """Have an SDK ask while the provider plays `parts`: through the gate, or directly where no settings are named."""
         self.provider.parts, self.provider.requests = parts, 0
         self.sdks.turns.clear()
-        if settings is None:
-            origin = f"http://127.0.0.1:{port or self.world.upstream_port}"
-        else:
-            origin = f"http://127.0.0.1:{port or self.world.port}/{preset or PRESETS[dialect]}-{settings}"
+        origin = self.origin(settings, preset or PRESETS[dialect], port)
         return await self.sdks.ask(dialect, way, origin, **more)
 
     async def turn(self) -> TurnEntry:

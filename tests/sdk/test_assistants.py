@@ -112,11 +112,9 @@ def runs(stage: Stage, client: str, settings: str | None = "error") -> Any:
     """The SDK's runs: through the gate, or directly without settings."""
     stage.provider.requests = 0
     stage.sdks.turns.clear()
-    port = stage.world.upstream_port if settings is None else stage.world.port
-    origin = f"http://127.0.0.1:{port}" + ("" if settings is None else f"/strict-{settings}")
     kind: Any = openai.AsyncOpenAI if client == "async" else openai.OpenAI
     http = stage.sdks.http if client == "async" else stage.sdks.sync_http
-    return kind(api_key="none", base_url=f"{origin}/v1", http_client=http).beta.threads.runs
+    return kind(api_key="none", base_url=f"{stage.origin(settings)}/v1", http_client=http).beta.threads.runs
 
 
 async def ask(

@@ -222,10 +222,10 @@ def resigned(asked: bytes, origin: str) -> tuple[str, str]:
 @pytest.mark.parametrize("way", ["converse_stream", "invoke_stream"])
 def test_the_host_and_path_that_boto3_signed_reach_the_provider(stage: Stage, way: str) -> None:
     async def main() -> None:
-        origin = f"http://127.0.0.1:{stage.world.upstream_port}"
+        origin = stage.origin(None)
         client = runtime(origin)
         stage.provider.parts, shown = played(way, [GOOD]), Shown()
-        with redirected(client, f"http://127.0.0.1:{stage.world.port}/strict-error"):
+        with redirected(client, stage.origin("error")):
             await asyncio.to_thread(WAYS[way], origin, shown)
         assert shown.calls == [GOOD]
         assert b"%3A0/" in stage.provider.asked
@@ -240,8 +240,8 @@ def test_what_anthropics_client_signs_reaches_the_provider(stage: Stage) -> None
     """It signs every header, `accept-encoding` too."""
 
     async def main() -> None:
-        origin = f"http://127.0.0.1:{stage.world.upstream_port}"
-        gate = f"http://127.0.0.1:{stage.world.port}/strict-error"
+        origin = stage.origin(None)
+        gate = stage.origin("error")
 
         class ThroughTheGate(httpx2.HTTPTransport):
             def handle_request(self, request: httpx2.Request) -> httpx2.Response:

@@ -94,16 +94,12 @@ class Asker:
     ) -> Shown:
         """Ask while the provider plays `parts`: through the gate, or directly where no settings are named."""
         self.stage.provider.parts, self.stage.provider.requests = parts, 0
-        world = self.stage.world
-        origin = f"http://127.0.0.1:{world.upstream_port}"
-        if settings is not None:
-            origin = f"http://127.0.0.1:{world.port}/strict-{settings}"
         asked = {
             "model": "m",
             "contents": "Write to Ann.",
             "config": types.GenerateContentConfig(
                 tools=[DECLARED] if tools is None else tools,
-                http_options=types.HttpOptions(base_url=origin),
+                http_options=types.HttpOptions(base_url=self.stage.origin(settings)),
             ),
         }
         shown = shown or Shown()

@@ -106,11 +106,7 @@ class Asker:
     ) -> Shown:
         """Ask while the provider plays `parts`: through the gate, or directly where no settings are named."""
         self.stage.provider.parts, self.stage.provider.requests = parts, 0
-        world, shown = self.stage.world, shown or Shown()
-        origin = f"http://127.0.0.1:{world.upstream_port}"
-        if settings is not None:
-            origin = f"http://127.0.0.1:{world.port}/strict-{settings}"
-        sdk = self.client(origin)
+        sdk, shown = self.client(self.stage.origin(settings)), shown or Shown()
         asked: Json = {"model": "m", "input": "Write to Ann.", "tools": TOOLS, "stream": way == "stream"}
         try:
             if client == "async":

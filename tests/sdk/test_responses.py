@@ -102,15 +102,13 @@ async def ask(
     """Have the SDK ask while the provider plays `parts`: through the gate, or directly without settings."""
     stage.provider.parts, stage.provider.requests = parts, 0
     stage.sdks.turns.clear()
-    port = stage.world.upstream_port if settings is None else stage.world.port
-    origin = f"http://127.0.0.1:{port}" + ("" if settings is None else f"/strict-{settings}")
     asked = {**ASKED, **more} if "response_id" not in more else more
-    read = read or Read()
+    read, origin = read or Read(), f"{stage.origin(settings)}/v1"
     try:
         if client == "async":
-            await _ask(stage, way, f"{origin}/v1", asked, read)
+            await _ask(stage, way, origin, asked, read)
         else:
-            await asyncio.to_thread(_ask_sync, stage, way, f"{origin}/v1", asked, read)
+            await asyncio.to_thread(_ask_sync, stage, way, origin, asked, read)
     except Exception as error:  # noqa: BLE001 - whatever the SDK raises is what is to be seen
         read.error = error
     return read

@@ -11,7 +11,7 @@ import time
 from pathlib import Path
 from typing import Final
 
-from turngate.bearer import NAME, Bearer, BearerFile, digest
+from turngate.bearer import NAME, Bearer, BearerFile
 from turngate.errors import ConfigError
 
 PREFIX: Final = "tgk"
@@ -36,20 +36,9 @@ class GateKeyStore(BearerFile[GateKey]):
         """Make a key; its secret is returned and kept nowhere."""
         if not NAME.fullmatch(tenant):
             raise ConfigError(f"tenant {tenant!r}: use up to 64 letters, digits and . _ @ -")
-        now = time.time()
-        key_id, secret = self._new_secret()
-        key = GateKey(
-            id=key_id,
-            tenant=tenant,
-            note=note,
-            sha256=digest(secret),
-            created_at=now,
-            expires_at=None if lifetime_s is None else now + lifetime_s,
-        )
+        key, secret = self._new(time.time(), lifetime_s, tenant=tenant, note=note)
         with self._changing() as keys:
-            if key_id in keys:
-                raise ConfigError("the new key's id is taken; try again")
-            keys[key_id] = key
+            self._keep(key, keys)
         return key, secret
 
 

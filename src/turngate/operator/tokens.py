@@ -8,7 +8,7 @@ import time
 from pathlib import Path
 from typing import Final
 
-from turngate.bearer import NAME, Bearer, BearerFile, digest, write_private
+from turngate.bearer import NAME, Bearer, BearerFile, write_private
 from turngate.errors import ConfigError
 
 LIVE_PER_NAME: Final = 2
@@ -50,22 +50,12 @@ class TokenStore(BearerFile[Token]):
         if not NAME.fullmatch(name):
             raise ConfigError(f"token name {name!r}: use up to 64 letters, digits and . _ @ -")
         now = time.time()
-        token_id, secret = self._new_secret()
-        token = Token(
-            id=token_id,
-            name=name,
-            role=role,
-            sha256=digest(secret),
-            created_at=now,
-            expires_at=None if lifetime_s is None else now + lifetime_s,
-        )
+        token, secret = self._new(now, lifetime_s, name=name, role=role)
         with self._changing() as tokens:
             live = [each.id for each in tokens.values() if each.name == name and each.lives(now)]
             if len(live) >= LIVE_PER_NAME:
                 raise ConfigError(f"{name} has two live tokens ({', '.join(live)}); revoke one of them first")
-            if token_id in tokens:
-                raise ConfigError("the new token's id is taken; try again")
-            tokens[token_id] = token
+            self._keep(token, tokens)
         return token, secret
 
 
