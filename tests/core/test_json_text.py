@@ -6,6 +6,7 @@ import json
 import sys
 from typing import Any
 
+import msgspec
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
@@ -19,6 +20,7 @@ from turngate.core.json_text import (
     read_json,
     read_lenient,
     read_object,
+    says_once,
 )
 
 JSON_VALUES = st.recursive(
@@ -191,6 +193,22 @@ def test_a_lenient_reader_sees_what_careless_clients_see(data: bytes, reading: L
 # Keys and strings chosen for what they do to a reader that looks for keys by their quote and colon.
 _KEYS = st.sampled_from(["a", "b", "x\\", "y\\\\", 'q"', ":", " :", '": '])
 _TEXTS = st.sampled_from(['":', '\\":', " : ", '" : ', '\\" :', "x\\", '{"a" : 1}', '{"a":1,"a":2}'])
+
+
+@pytest.mark.parametrize(
+    ("data", "once"),
+    [
+        (b'{"a":1,"b":[{"a":2}]}', True),
+        (b' {"b" : [ {"\\u0061":"x:y"} ], "a":1e3}', True),
+        (b'{"a":1,"a":1}', False),
+        (b'{"a":1,"\\u0061":2}', False),
+        (b'{"a" :1,"a":1}', False),
+        (b'{"a\\\\":1,"b":{"c":1,"c":"\\u003a"}}', False),
+        (b'{"a":{"b":":"},"a":"::"}', False),
+    ],
+)
+def test_a_value_is_all_that_its_text_says_or_a_key_came_twice(data: bytes, once: bool) -> None:
+    assert says_once(data, msgspec.json.decode(data)) is once
 
 
 def _spelt(text: str, escaped: bool) -> str:

@@ -25,7 +25,7 @@ from turngate.core.policy import TurnPolicy
 from turngate.core.session import Decoder
 from turngate.core.sse import SSEFramer
 from turngate.dialects import DIALECTS, dialect_for, dialect_named
-from turngate.dialects.base import encode, may_carry
+from turngate.dialects.base import encode, may_carry, names_calls, names_carrier
 
 NAMES = ["openai_chat", "anthropic_messages", "mistral_chat", "openai_responses"]
 KEYS = [
@@ -173,12 +173,22 @@ def test_a_plain_delta_is_the_decoders_own_prose(name: str) -> None:
         (b'{"tool\\u005fcalls":1}', True),
         (b'data: {"tool_\ndata: calls":1}', True),
         (b'{"tool\xff_calls":1}', True),
+        (b'{"tool_\ncalls":1}', True),
+        (b'{"tool_call\\u017F":1}', True),
+        ('{"tool_call\u017f":1}'.encode(), True),
         (b'{"content":"a tool"}', False),
+        (b'{"content":"caf\\u00e9 \\u003Cb\\u003e\\u0027"}', False),
         (b'data: {"content":"caf\xc3\xa9"}', False),
     ],
 )
 def test_a_carrier_is_found_in_any_spelling(raw: bytes, found: bool) -> None:
     assert may_carry(raw, (b"tool_calls",)) is found
+
+
+def test_a_name_that_no_text_can_have_is_looked_into_all_the_same() -> None:
+    assert names_carrier("tool-call-\ud800", (b"tool-call",))
+    assert not names_carrier("content-\ud800", (b"tool-call",))
+    assert names_calls({"a": [{"toolU\u017fe": 1}]}, ("tooluse",))
 
 
 PATHS = {

@@ -12,9 +12,9 @@ CARRIERS = (b"functioncall", b"function_call")
 
 def test_plain_text_is_text() -> None:
     usage = {"promptTokenCount": 1}
-    assert is_text(compact(response(TEXT, usageMetadata=usage, createTime="t")))
-    assert is_text(compact(response({"text": "hm", "thought": True, "thoughtSignature": "c2ln"})))
-    assert is_text(b'{ "candidates": [ {"content": {"parts": [ {"text": "functionCall"} ]}} ] }')
+    assert is_text(compact(response(TEXT, usageMetadata=usage, createTime="t")), "r1")
+    assert is_text(compact(response({"text": "hm", "thought": True, "thoughtSignature": "c2ln"})), "r1")
+    assert is_text(b'{ "candidates": [ {"content": {"parts": [ {"text": "functionCall"} ]}} ] }', None)
 
 
 @pytest.mark.parametrize(
@@ -28,6 +28,8 @@ def test_plain_text_is_text() -> None:
         compact(response(TEXT)).replace(b'"text":"hi"', b'"text":"hi","functionCall":{},"text":"hi"'),
         compact(response(TEXT, error={"code": 1})),
         compact(response(TEXT, news=1)),
+        compact(response(TEXT, responseId="r2")),
+        compact(response(TEXT)).replace(b'"responseId"', b'"responseId":"r2","responseId"'),
         compact({"candidates": [response(TEXT)["candidates"][0]] * 2}),
         b'{"candidates":[' + b"[" * 5000,
         b"\xff",
@@ -35,7 +37,7 @@ def test_plain_text_is_text() -> None:
     ],
 )
 def test_anything_else_is_not(data: bytes) -> None:
-    assert not is_text(data)
+    assert not is_text(data, "r1")
 
 
 def test_calls_keep_their_place_and_their_very_text() -> None:

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from turngate.dialects.openai_chat_json import argument_piece, is_text, raw_arguments
+from turngate.dialects.openai_chat_json import CHUNK, argument_piece, is_text, raw_arguments
 
 
 def chunk(delta: dict[str, Any], **fields: Any) -> bytes:
@@ -23,12 +23,12 @@ PIECE = {"tool_calls": [{"index": 2, "function": {"arguments": '{"p'}}]}
 
 
 def test_text_of_the_first_choice_is_recognised() -> None:
-    assert is_text(chunk({"role": "assistant", "content": "hello"}))
-    assert is_text(chunk({"reasoning_content": "hm"}))
-    assert is_text(chunk({"content": "call it tool_calls", "tool_calls": None}))
-    assert is_text(
-        chunk({"reasoning": "hm", "reasoning_details": [{"type": "reasoning.text", "text": "hm"}]})
-    )
+    details = [{"type": "reasoning.text", "text": "hm"}]
+    assert is_text(chunk({"role": "assistant", "content": "hello"}), CHUNK)
+    assert is_text(chunk({"reasoning_content": "hm"}), CHUNK)
+    assert is_text(chunk({"content": "call it tool_calls", "tool_calls": None}), CHUNK)
+    assert is_text(chunk({"reasoning": "hm", "reasoning_details": details}), CHUNK)
+    assert is_text(chunk({"content": "x"}).replace(CHUNK.encode(), b"").replace(b'"object":"",', b""), None)
 
 
 @pytest.mark.parametrize(
@@ -44,22 +44,25 @@ def test_text_of_the_first_choice_is_recognised() -> None:
         chunk({"content": "x"}).replace(b'"delta"', b'"delta":{"tool_calls":[]},"delta"'),
         chunk({"content": "x"}).replace(b"null", b'"stop","finish_reason":null'),
         chunk({"content": "x"}).replace(b",", b",\n", 1),
+        chunk({"content": "x"}).replace(CHUNK.encode(), b"error"),
+        chunk({"content": "x"}).replace(b'"object"', b'"object":"error","object"'),
+        chunk({"content": "x"}).replace(b'"object"', b'"model"'),
         b"[" * 100_000,
         b"{",
     ],
 )
 def test_anything_else_takes_the_careful_way(data: bytes) -> None:
-    assert not is_text(data)
+    assert not is_text(data, CHUNK)
+    assert not is_text(data, None)
 
 
 def test_one_piece_of_arguments_is_recognised() -> None:
-    assert argument_piece(chunk(PIECE)) == (2, '{"p', "chat.completion.chunk")
+    assert argument_piece(chunk(PIECE), CHUNK) == (2, '{"p')
+    assert argument_piece(chunk(PIECE).replace(b":", b" : ").replace(b'"p', b'"\\u00e4'), CHUNK) is not None
     nameless = {"index": 0, "id": None, "function": {"name": None, "arguments": "x"}}
-    assert argument_piece(chunk({"tool_calls": [nameless]}).replace(b'"object"', b'"model"')) == (
-        0,
-        "x",
-        None,
-    )
+    data = chunk({"tool_calls": [nameless]}).replace(b'"object"', b'"model"')
+    assert argument_piece(data, None) is None
+    assert argument_piece(data.replace(CHUNK.encode(), b"m"), None) == (0, "x")
 
 
 @pytest.mark.parametrize(
@@ -76,6 +79,10 @@ def test_one_piece_of_arguments_is_recognised() -> None:
         chunk(PIECE, index=1),
         chunk(PIECE).replace(b'"arguments"', b'"argument\\u0073":"other","arguments"'),
         chunk(PIECE).replace(b'"choices"', b'"object":"other","choices"'),
+        chunk(PIECE).replace(b'"choices"', b'"object":"chat.completion.chunk","choices"'),
+        chunk(PIECE).replace(b'"choices"', b'"id":"a","id" :"b","choices"'),
+        chunk(PIECE).replace(b'"choices"', b'"model":{"a":1,"a":2},"choices"'),
+        chunk(PIECE).replace(b'"choices"', b'"id":"\\u003a","id":"a","choices"'),
         chunk(PIECE).replace(b'"choices"', b'"error":{},"choices"'),
         chunk(PIECE).replace(b'"function"', b'"function":{},"function"'),
         chunk({"tool_calls": [{"index": 0, "function": {"arguments": {}}}]}),
@@ -83,7 +90,8 @@ def test_one_piece_of_arguments_is_recognised() -> None:
     ],
 )
 def test_a_chunk_that_says_anything_more_is_no_mere_piece(data: bytes) -> None:
-    assert argument_piece(data) is None
+    assert argument_piece(data, CHUNK) is None
+    assert argument_piece(data, None) is None
 
 
 # What a chunk may be made of, each key also in other spellings, and as often as chance has it.
@@ -148,7 +156,7 @@ def _readings(data: bytes) -> list[Any]:
 @given(_CHUNKS.map(str.encode))
 @settings(max_examples=2000 if os.environ.get("TURNGATE_SOAK") else 300)
 def test_in_what_is_taken_for_text_no_reader_finds_a_call_or_an_end(data: bytes) -> None:
-    if is_text(data):
+    if is_text(data, CHUNK):
         for read in _readings(data):
             (choice,) = read["choices"]
             assert not choice["delta"].get("tool_calls")
@@ -158,11 +166,12 @@ def test_in_what_is_taken_for_text_no_reader_finds_a_call_or_an_end(data: bytes)
 @given(_CHUNKS.map(str.encode))
 @settings(max_examples=2000 if os.environ.get("TURNGATE_SOAK") else 300)
 def test_all_readers_read_the_same_piece_or_it_takes_the_careful_way(data: bytes) -> None:
-    if (piece := argument_piece(data)) is not None:
+    if (piece := argument_piece(data, CHUNK)) is not None:
         for read in _readings(data):
             (choice,) = read["choices"]
             (call,) = choice["delta"]["tool_calls"]
-            assert (call["index"], call["function"]["arguments"], read.get("object")) == piece
+            assert (call["index"], call["function"]["arguments"]) == piece
+            assert read["object"] == CHUNK
             assert (choice["index"], choice["finish_reason"], call["id"]) == (0, None, None)
 
 

@@ -19,7 +19,8 @@ def piece(text: str, finish: Any = None, index: int = 0, **more: Any) -> bytes:
 
 @pytest.mark.parametrize("ending", ["stop", "length", "content_filter", "eos", None])
 def test_text_passes_as_it_comes_however_it_ends(ending: str | None) -> None:
-    data = piece("Once") + piece(" upon", index=1) + piece(' a "tool"', ending) + DONE
+    data = piece("Once \u00e9") + piece(" <upon>", index=1) + piece(' a "tool"', ending) + DONE
+    data = data.replace(b"<", b"\\u003c")
     judged = judge_however_read(NAME, data)
     assert (judged.outcome, judged.passed, judged.released, judged.told) == ("passed", data, b"", b"")
     assert (judged.turn.response_id, judged.turn.model) == ("cmpl-1", "m")

@@ -50,6 +50,29 @@ def test_a_repeated_type_proves_nothing_unless_both_are_of_text() -> None:
     assert read_delta(encoded(DELTA)[:-1]) is None
 
 
+@pytest.mark.parametrize(
+    "repeated",
+    [
+        b'"delta": "b", ',
+        b'"delta" : "b", ',
+        b'"delt\\u0061":"b",',
+        b'"output_index":0,',
+        b'"type":"response.output_text.delta",',
+        b'"sequence_number":9,',
+        b'"logprobs":[{"a":1,"a":2}],',
+    ],
+)
+def test_no_key_comes_twice_in_a_piece(repeated: bytes) -> None:
+    data = encoded({**DELTA, "type": "response.function_call_arguments.delta"})
+
+    assert read_delta(data) is not None
+    assert read_delta(data.replace(b"{", b"{" + repeated, 1)) is None
+
+
+def test_a_line_of_a_piece_might_be_another_event() -> None:
+    assert read_delta(encoded({**DELTA, "logprobs": None}).replace(b"null", b'\n{"item":{}}\n')) is None
+
+
 def test_a_keepalive_carries_nothing_else() -> None:
     assert is_keepalive(b'{"type":"keepalive","sequence_number":3}')
     assert not is_keepalive(b'{"type":"keepalive","item":{}}')

@@ -224,22 +224,29 @@ def _is_disputed(data: bytes) -> bool:
 
 
 def _read_plain(data: bytes) -> LenientReading | None:
-    """The fast way for JSON that is beyond dispute; None sends the text down the careful way.
+    """The fast way for JSON that is beyond dispute; None sends the text down the careful way."""
+    try:
+        value = _decode_grammar(data)
+    except (ValueError, RecursionError):
+        return None
+    return LenientReading(value) if says_once(data, value) else None
+
+
+def says_once(data: bytes, value: Any) -> bool:
+    """Whether `value`, which msgspec read, is all that `data` says: no object in it has a key twice.
 
     msgspec keeps only one of two equal keys. So the value is written anew, and most texts are what was written to the byte. In any
     other spelling colons tell: each key has one, and whatever else was dropped with a repeated key only takes more of them
-    along. An escaped colon alone could make up for that.
+    along. An escaped colon alone could make up for that. A struct must leave out what was absent, and nothing else: its
+    optional fields are `UNSET`.
     """
     try:
-        value = _decode_grammar(data)
         again = _write_compactly(value)
     except (ValueError, OverflowError, RecursionError):
-        return None
-    if again == data or (
+        return False
+    return again == data or (
         again.count(b":") == data.count(b":") and b"\\u003a" not in data and b"\\u003A" not in data
-    ):
-        return LenientReading(value)
-    return None
+    )
 
 
 def _decode_as_clients_do(data: bytes) -> str:

@@ -1,7 +1,7 @@
 """Typed readings of single Anthropic events: is it nothing but text, is it a ping, and what exactly is a call's input.
 
 The short ways of the Messages decoder. A reading that proves a frame harmless admits no key and no kind besides those that it
-names, however often a key is repeated; whatever else arrives takes the careful way.
+names, and no key twice; whatever else arrives takes the careful way.
 """
 
 from __future__ import annotations
@@ -9,16 +9,18 @@ from __future__ import annotations
 from typing import Literal
 
 import msgspec
-from msgspec import Raw, Struct
+from msgspec import UNSET, Raw, Struct, UnsetType
+
+from turngate.core.json_text import says_once
 
 
 class _Delta(Struct, forbid_unknown_fields=True, gc=False):
     """A delta of nothing but text; any other key or kind sends the frame down the careful path."""
 
     type: Literal["text_delta", "thinking_delta", "signature_delta"]
-    text: str | None = None
-    thinking: str | None = None
-    signature: str | None = None
+    text: str | UnsetType = UNSET
+    thinking: str | UnsetType | None = UNSET
+    signature: str | UnsetType | None = UNSET
 
 
 class _TextDelta(Struct, forbid_unknown_fields=True, gc=False):
@@ -27,7 +29,6 @@ class _TextDelta(Struct, forbid_unknown_fields=True, gc=False):
     delta: _Delta
 
 
-# No other key, and no other type even where a key is repeated, gets past this decoder: that alone proves the frame text.
 _decode_text_delta = msgspec.json.Decoder(_TextDelta).decode
 
 
@@ -62,9 +63,12 @@ _decode_raw_message_start = msgspec.json.Decoder(_RawMessageStart).decode
 def text_index(data: bytes) -> int | None:
     """The block index of an event that is nothing but a delta of text; None for anything else."""
     try:
-        return _decode_text_delta(data).index
+        event = _decode_text_delta(data)
     except (msgspec.MsgspecError, RecursionError):
         return None
+    if event.delta.text is UNSET and event.delta.type == "text_delta":
+        return None
+    return event.index if says_once(data, event) else None
 
 
 def is_ping(data: bytes) -> bool:

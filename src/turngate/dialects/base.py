@@ -11,6 +11,7 @@ read with care or held.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, ClassVar, Protocol
 
@@ -48,8 +49,11 @@ SSE_OR_BODY: tuple[Framing, ...] = (SSE, BODY)
 
 _encode = msgspec.json.Encoder().encode
 
-# An ASCII letter of a key can be written as \u00XX and no other way.
-_ESCAPED_ASCII = b"\\u00"
+# Letters, `_`, `-` and `.`, which carriers are made of, as a key can also spell them; and the two signs that Go takes for an
+# S or a K. Any other escape is of text, such as an umlaut or an angle bracket.
+_ESCAPED_LETTER = re.compile(rb"\\u(?:00(?:4[1-9a-f]|5[0-9af]|6[1-9a-f]|7[0-9a]|2[de])|017f|212a)")
+
+_LF = 0x0A
 
 
 class Dialect(Protocol):
@@ -97,13 +101,18 @@ def may_carry(raw: bytes, carriers: Sequence[bytes]) -> bool:
     neither may hide a carrier.
     """
     low = raw.lower()
-    if _ESCAPED_ASCII in low or _contains(low, carriers):
+    if _contains(low, carriers) or _ESCAPED_LETTER.search(low) is not None:
         return True
-    if raw.isascii() and low.count(b"data:") <= 1:
+    if raw.isascii() and _LF not in raw:
         return False
-    kept = low.decode("utf-8", "ignore").encode()
+    kept = low.decode("utf-8", "ignore").casefold().encode()
     joined = b"".join(line.removeprefix(b"data:").removeprefix(b" ") for line in kept.splitlines())
     return _contains(kept, carriers) or _contains(joined, carriers)
+
+
+def names_carrier(name: str, carriers: Sequence[bytes]) -> bool:
+    """Whether a name, as it was decoded, has one of the carriers in it."""
+    return may_carry(name.encode(errors="replace"), carriers)
 
 
 def _contains(low: bytes, carriers: Sequence[bytes]) -> bool:
@@ -113,10 +122,12 @@ def _contains(low: bytes, carriers: Sequence[bytes]) -> bool:
 def frame_fault(
     frame: Frame, carriers: Sequence[bytes], code: Code = Code.SSE_MALFORMED
 ) -> tuple[Event, ...]:
-    """The finding that a frame's own fault is. Held only if it may carry a call."""
+    """The finding that a frame's own fault is, or that a line of it is an event to some. Held only if it may carry a call."""
     match frame.fault:
         case None:
-            return ()
+            if frame.data is None or _LF not in frame.data or not _hides_event(frame, frame.data, carriers):
+                return ()
+            return (Defect(code, "a line of an event that some clients take for another event"),)
         case FrameFault.OVERSIZED:
             return (Defect(Code.LIMIT_EXCEEDED, "a frame is larger than the limit"),)
         case FrameFault.UNTERMINATED if frame.data is None:
@@ -124,6 +135,14 @@ def frame_fault(
         case fault:
             message = f"a frame that clients read differently ({fault.value})"
             return (Defect(code, message, may_carry_call=may_carry(frame.raw, carriers)),)
+
+
+def _hides_event(frame: Frame, data: bytes, carriers: Sequence[bytes]) -> bool:
+    """Whether one of several data lines is JSON with a call in it for a client that takes each line for an event."""
+    if data in frame.raw or frame.raw.count(b"data:") < 2:
+        return False
+    lines = [line for line in data.split(b"\n") if line.lstrip().startswith(b"{")]
+    return any(may_carry(line, carriers) and read_lenient(line) is not None for line in lines)
 
 
 def may_hold(events: Iterable[Event], forbidden: frozenset[str] = frozenset()) -> bool:
@@ -253,7 +272,7 @@ def names_calls(value: Any, carriers: Sequence[str]) -> bool:
     while left:
         each = left.pop()
         if isinstance(each, dict):
-            if any(each[key] and any(carrier in key.lower() for carrier in carriers) for key in each):
+            if any(each[key] and any(carrier in key.casefold() for carrier in carriers) for key in each):
                 return True
             left += each.values()
         elif isinstance(each, list):

@@ -57,6 +57,7 @@ from turngate.dialects.base import (
     is_index,
     may_carry,
     may_hold,
+    names_carrier,
     read_event,
     wire_word,
 )
@@ -183,7 +184,7 @@ class ConverseDecoder:
         value, events = read_event(data, CARRIERS)
         if value is None:
             return events
-        if any(carrier in key.lower().encode() for key in value for carrier in CARRIERS):
+        if any(names_carrier(key, CARRIERS) for key in value):
             events.append(Defect(Code.UNSUPPORTED_EVENT, "a call in an unknown place", name))
         events += self._event(name, value, data)
         self._holding = self._holding or may_hold(events, self._policy.forbidden_provider_tools)

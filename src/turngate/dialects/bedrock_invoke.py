@@ -264,9 +264,11 @@ def _text_of(raw: Raw) -> str | None:
 
 
 def _names_calls(data: bytes) -> bool:
-    """Whether a key of the JSON speaks of calls, or it is none that can be looked into."""
+    """Whether a key of the JSON speaks of calls, or it is none that can be looked into, or none that all read alike."""
     reading = read_lenient(data)
-    return reading is None or reading.too_deep or names_calls(reading.value, _WORDS)
+    if reading is None or reading.too_deep or reading.repeated_key:
+        return True
+    return names_calls(reading.value, _WORDS)
 
 
 def _chunk(payload: bytes) -> bytes:

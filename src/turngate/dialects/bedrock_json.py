@@ -1,30 +1,32 @@
 """Typed readings of single Converse messages: is it nothing but text, and what exactly is a call's input.
 
-A reading that proves a message harmless admits no key besides those that it names; whatever else arrives takes the careful way.
+A reading that proves a message harmless admits no key besides those that it names, and none twice; whatever else arrives takes the careful way.
 """
 
 from __future__ import annotations
 
 import msgspec
-from msgspec import Raw, Struct
+from msgspec import UNSET, Raw, Struct, UnsetType
+
+from turngate.core.json_text import says_once
 
 
 class _Reasoning(Struct, forbid_unknown_fields=True, gc=False):
-    text: str | None = None
-    signature: str | None = None
+    text: str | UnsetType | None = UNSET
+    signature: str | UnsetType | None = UNSET
 
 
 class _Delta(Struct, forbid_unknown_fields=True, gc=False):
     """A delta of nothing but text; any other key sends the message down the careful path."""
 
-    text: str | None = None
-    reasoningContent: _Reasoning | None = None  # noqa: N815
+    text: str | UnsetType | None = UNSET
+    reasoningContent: _Reasoning | UnsetType | None = UNSET  # noqa: N815
 
 
 class _TextDelta(Struct, forbid_unknown_fields=True, gc=False):
     contentBlockIndex: int  # noqa: N815
     delta: _Delta
-    p: str = ""
+    p: str | UnsetType = UNSET
 
 
 _decode_text_delta = msgspec.json.Decoder(_TextDelta).decode
@@ -56,9 +58,10 @@ _decode_raw = msgspec.json.Decoder(_RawReply).decode
 def text_index(data: bytes) -> int | None:
     """The block index of a delta that is nothing but text; None for anything else."""
     try:
-        return _decode_text_delta(data).contentBlockIndex
+        event = _decode_text_delta(data)
     except (msgspec.MsgspecError, RecursionError):
         return None
+    return event.contentBlockIndex if says_once(data, event) else None
 
 
 def raw_inputs(data: bytes) -> list[bytes]:

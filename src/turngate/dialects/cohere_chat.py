@@ -23,7 +23,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, Literal
 
 import msgspec
-from msgspec import Struct
+from msgspec import UNSET, Struct, UnsetType
 
 from turngate.core.event import (
     ChoiceClosed,
@@ -43,7 +43,7 @@ from turngate.core.event import (
 from turngate.core.finding import Code
 from turngate.core.frame import Frame, FrameFault
 from turngate.core.framing import Framing
-from turngate.core.json_text import read_lenient
+from turngate.core.json_text import read_lenient, says_once
 from turngate.core.policy import TurnPolicy
 from turngate.core.session import Decoder
 from turngate.core.toolset import Toolset, collect
@@ -62,6 +62,7 @@ from turngate.dialects.base import (
     may_carry,
     may_hold,
     names_calls,
+    names_carrier,
     read_event,
     sse,
     text_or_none,
@@ -107,25 +108,25 @@ _KNOWN = frozenset(
 
 
 class _Content(Struct, forbid_unknown_fields=True, gc=False):
-    text: str | None = None
-    thinking: str | None = None
+    text: str | UnsetType | None = UNSET
+    thinking: str | UnsetType | None = UNSET
 
 
 class _Message(Struct, forbid_unknown_fields=True, gc=False):
     """A message of nothing but text; any other key sends the event down the careful path."""
 
-    content: _Content | None = None
-    tool_plan: str | None = None
+    content: _Content | UnsetType | None = UNSET
+    tool_plan: str | UnsetType | None = UNSET
 
 
 class _Delta(Struct, forbid_unknown_fields=True, gc=False):
     message: _Message
 
 
-class _TextEvent(Struct, forbid_unknown_fields=True, gc=False):
+class _TextEvent(Struct, forbid_unknown_fields=True, kw_only=True, gc=False):
     type: Literal["content-delta", "tool-plan-delta"]
+    index: int | UnsetType | None = UNSET
     delta: _Delta
-    index: int | None = None
 
 
 _decode_text = msgspec.json.Decoder(_TextEvent).decode
@@ -207,7 +208,7 @@ class CohereDecoder:
         meant = self._event(kind, value, data)
         if said != name:
             # The official SDK goes by the type, others by the name.
-            suspect = may_hold(meant) or may_carry(f"{name} {kind}".encode(), self.carriers)
+            suspect = may_hold(meant) or names_carrier(f"{name} {kind}", self.carriers)
             message = "an event whose SSE name is not its type"
             meant.append(Defect(Code.INVALID_EVENT, message, may_carry_call=suspect))
         return [*events, *meant]
@@ -357,7 +358,7 @@ def _is_text(data: bytes, name: str | None) -> bool:
         event = _decode_text(data)
     except (msgspec.MsgspecError, RecursionError):
         return False
-    return event.type == name
+    return event.type == name and says_once(data, event)
 
 
 def _message(value: Mapping[str, Any]) -> Mapping[str, Any]:

@@ -22,7 +22,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, Literal
 
 import msgspec
-from msgspec import Raw, Struct
+from msgspec import UNSET, Raw, Struct, UnsetType
 
 from turngate.core.event import (
     CallKind,
@@ -44,7 +44,7 @@ from turngate.core.event import (
 from turngate.core.finding import Code
 from turngate.core.frame import Frame
 from turngate.core.framing import BODY, NDJSON, Framing
-from turngate.core.json_text import read_lenient
+from turngate.core.json_text import read_lenient, says_once
 from turngate.core.policy import TurnPolicy
 from turngate.core.session import Decoder
 from turngate.core.toolset import Tool, Toolset, collect
@@ -100,7 +100,7 @@ class _Text(Struct, forbid_unknown_fields=True, gc=False):
 
     event_type: Literal["text-generation"]
     text: str
-    is_finished: bool = False
+    is_finished: bool | UnsetType = UNSET
 
 
 _decode_text = msgspec.json.Decoder(_Text).decode
@@ -371,7 +371,7 @@ def _is_text(data: bytes) -> bool:
         event = _decode_text(data)
     except (msgspec.MsgspecError, RecursionError):
         return False
-    return bool(event.text) and not event.is_finished and data.count(b'"event_type"') == 1
+    return bool(event.text) and not event.is_finished and says_once(data, event)
 
 
 def _raw(data: bytes, *, inside: bool = False) -> list[bytes]:

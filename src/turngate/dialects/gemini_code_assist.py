@@ -81,6 +81,8 @@ class CodeAssistDecoder(GenerateDecoder):
         around = self._around(data, inner)
         if inner is None:
             return [*frame_fault(frame, CARRIERS), *around, Prose(trailer=True)]
+        if frame.fault is None:
+            around += frame_fault(frame, CARRIERS)
         read = super().decode(Frame(frame.raw, inner, frame.event, frame.fault))
         return [*around, *read] if around else read
 

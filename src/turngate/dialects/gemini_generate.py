@@ -72,6 +72,7 @@ _REPLY = frozenset(
     }
 )  # fmt: skip
 _CODE_ASSIST = re.compile(r"/v[0-9]+internal:(generateContent|streamGenerateContent)$")
+_LF = 0x0A
 _IN_PLACE: tuple[Event, ...] = (Prose(trailer=True),)
 
 
@@ -137,7 +138,7 @@ class GenerateDecoder:
         if data is None:
             # White space in an array keeps its place, so that what is released is what was received.
             return frame_fault(frame, CARRIERS) or (_IN_PLACE if self._in_array else KEEP_ALIVE)
-        if self._plain and frame.fault is None and frame.event is None and is_text(data):
+        if self._plain and frame.fault is None and frame.event is None and self._is_text(data):
             return self.prose
         self._in_array = self._in_array or (self._streamed and _starts(frame, b"[", b","))
         events = [*frame_fault(frame, CARRIERS), *self._strangers(frame), *self._read(data)]
@@ -147,6 +148,10 @@ class GenerateDecoder:
         self._holding = self._holding or may_hold(events, self._policy.forbidden_provider_tools)
         self._shown = self._shown or not self._holding
         return events
+
+    def _is_text(self, data: bytes) -> bool:
+        # Only in an array it is usual to spread a response over lines; elsewhere one of them might be another event.
+        return (self._in_array or _LF not in data) and is_text(data, self._response_id)
 
     def _strangers(self, frame: Frame) -> list[Event]:
         """What the official clients do not take for a response: some drop it, others raise."""

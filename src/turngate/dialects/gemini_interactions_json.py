@@ -1,6 +1,6 @@
 """Typed readings of Interactions events: is it nothing but text, and what exactly are the arguments of a step.
 
-The short way admits no key and no kind besides those that it names, however often a key is repeated.
+The short way admits no key and no kind besides those that it names, and no key twice.
 """
 
 from __future__ import annotations
@@ -8,7 +8,9 @@ from __future__ import annotations
 from typing import Literal
 
 import msgspec
-from msgspec import Raw, Struct
+from msgspec import UNSET, Raw, Struct, UnsetType
+
+from turngate.core.json_text import says_once
 
 
 class _TextDelta(Struct, forbid_unknown_fields=True, gc=False):
@@ -20,7 +22,7 @@ class _TextEvent(Struct, forbid_unknown_fields=True, gc=False):
     index: int
     delta: _TextDelta
     event_type: Literal["step.delta"]
-    event_id: str | None = None
+    event_id: str | UnsetType | None = UNSET
 
 
 _decode_text = msgspec.json.Decoder(_TextEvent).decode
@@ -45,9 +47,10 @@ _decode_raw_interaction = msgspec.json.Decoder(_RawInteraction).decode
 def text_index(data: bytes) -> int | None:
     """The step of an event that is nothing but a piece of text; None for anything else."""
     try:
-        return _decode_text(data).index
+        event = _decode_text(data)
     except (msgspec.MsgspecError, RecursionError):
         return None
+    return event.index if says_once(data, event) else None
 
 
 def raw_step(data: bytes) -> bytes | None:

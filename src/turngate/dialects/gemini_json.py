@@ -1,6 +1,6 @@
 """Typed readings of Gemini's responses: is one nothing but text, and what exactly are the arguments of its calls.
 
-The short way admits no key besides those that it names, however often a key is repeated; whatever else arrives takes the
+The short way admits no key besides those that it names, and none twice; whatever else arrives takes the
 careful way. Arguments are objects inside the frame; what is judged is their very text, so that a key repeated in it is seen.
 """
 
@@ -11,34 +11,35 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
 import msgspec
-from msgspec import Raw, Struct
+from msgspec import UNSET, Raw, Struct, UnsetType
 
+from turngate.core.json_text import says_once
 from turngate.dialects.base import exact_text, may_carry
 
 
 class _Part(Struct, forbid_unknown_fields=True, gc=False):
     text: str
-    thought: bool = False
-    thoughtSignature: str = ""  # noqa: N815 -- the wire's own spelling
+    thought: bool | UnsetType = UNSET
+    thoughtSignature: str | UnsetType = UNSET  # noqa: N815 -- the wire's own spelling
 
 
 class _Content(Struct, forbid_unknown_fields=True, gc=False):
     parts: list[_Part]
-    role: str = "model"
+    role: str | UnsetType = UNSET
 
 
 class _Candidate(Struct, forbid_unknown_fields=True, gc=False):
     content: _Content
-    index: Literal[0] = 0
-    safetyRatings: Any = None  # noqa: N815
+    index: Literal[0] | UnsetType = UNSET
+    safetyRatings: Any = UNSET  # noqa: N815
 
 
 class _Reply(Struct, forbid_unknown_fields=True, gc=False):
     candidates: tuple[_Candidate]
-    usageMetadata: Any = None  # noqa: N815
-    modelVersion: str | None = None  # noqa: N815
-    responseId: str | None = None  # noqa: N815
-    createTime: str | None = None  # noqa: N815
+    usageMetadata: Any = UNSET  # noqa: N815
+    modelVersion: str | UnsetType | None = UNSET  # noqa: N815
+    responseId: str | UnsetType | None = UNSET  # noqa: N815
+    createTime: str | UnsetType | None = UNSET  # noqa: N815
 
 
 _decode_text = msgspec.json.Decoder(_Reply).decode
@@ -94,14 +95,16 @@ def raw_calls(data: bytes) -> list[list[RawCall | None]]:
     return [[part.functionCall for part in content.parts or []] for content in contents]
 
 
-def is_text(data: bytes) -> bool:
-    """Whether a response is some text of candidate 0 and nothing else."""
+def is_text(data: bytes, response_id: str | None) -> bool:
+    """Whether a response is some text of candidate 0 and nothing else, and still the one of that name."""
     try:
-        parts = _decode_text(data).candidates[0].content.parts
+        reply = _decode_text(data)
     except (msgspec.MsgspecError, RecursionError):
         return False
+    if isinstance(reply.responseId, str) and reply.responseId != response_id:
+        return False
     # An empty text says nothing: it stays in its place, also behind the reason why the candidate ended.
-    return any(part.text for part in parts)
+    return any(part.text for part in reply.candidates[0].content.parts) and says_once(data, reply)
 
 
 def spelled_otherwise(value: Mapping[str, Any], known: frozenset[str]) -> str | None:

@@ -63,6 +63,7 @@ from turngate.dialects.base import (
     is_index,
     may_carry,
     may_hold,
+    names_carrier,
     read_event,
     sse,
     text_or_none,
@@ -193,7 +194,7 @@ class ConversationDecoder:
         meant = self._event(kind, value, data)
         if said != name:
             # The official SDK goes by the type, others by the name.
-            suspect = may_hold(meant) or may_carry(f"{name} {kind}".encode(), self.carriers)
+            suspect = may_hold(meant) or names_carrier(f"{name} {kind}", self.carriers)
             message = "an event whose SSE name is not its type"
             meant.append(Defect(Code.INVALID_EVENT, message, may_carry_call=suspect))
         if not self._holding and not may_hold(meant):

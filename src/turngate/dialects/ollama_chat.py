@@ -21,7 +21,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
 import msgspec
-from msgspec import Raw, Struct
+from msgspec import UNSET, Raw, Struct, UnsetType
 
 from turngate.core.event import (
     ChoiceClosed,
@@ -40,7 +40,7 @@ from turngate.core.event import (
 from turngate.core.finding import Code
 from turngate.core.frame import Frame
 from turngate.core.framing import BODY, NDJSON, Framing
-from turngate.core.json_text import read_lenient
+from turngate.core.json_text import read_lenient, says_once
 from turngate.core.policy import TurnPolicy
 from turngate.core.session import Decoder
 from turngate.core.toolset import Toolset, collect
@@ -78,7 +78,7 @@ class _Message(Struct, forbid_unknown_fields=True, gc=False):
 
     role: str
     content: str
-    thinking: str = ""
+    thinking: str | UnsetType = UNSET
 
 
 class _Line(Struct, forbid_unknown_fields=True, gc=False):
@@ -276,7 +276,7 @@ def _is_text(data: bytes) -> bool:
     except (msgspec.MsgspecError, RecursionError):
         return False
     text = line.message.content or line.message.thinking
-    return bool(text) and line.done is False and data.count(b'"done"') == 1
+    return bool(text) and line.done is False and says_once(data, line)
 
 
 def _raw_arguments(data: bytes) -> list[bytes]:

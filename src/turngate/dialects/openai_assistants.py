@@ -22,7 +22,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
+
+import msgspec
+from msgspec import UNSET, Struct, UnsetType
 
 from turngate.core.event import (
     ChoiceClosed,
@@ -40,7 +43,7 @@ from turngate.core.event import (
 from turngate.core.finding import Code
 from turngate.core.frame import Frame
 from turngate.core.framing import Framing
-from turngate.core.json_text import read_lenient
+from turngate.core.json_text import read_lenient, says_once
 from turngate.core.policy import TurnPolicy
 from turngate.core.session import Decoder
 from turngate.core.toolset import Toolset, collect
@@ -53,7 +56,6 @@ from turngate.dialects.base import (
     frame_fault,
     function_tools,
     listed,
-    may_carry,
     may_hold,
     read_event,
     sse,
@@ -71,6 +73,7 @@ CARRIERS = (b"tool_call", b"required_action", b'"function"')
 _MADE = re.compile(r"/threads/(runs|[^/]+/runs(/[^/]+(/cancel|/submit_tool_outputs)?)?)$")
 _LOOKED_AT = re.compile(r"/threads/[^/]+/runs(/[^/]+(/steps(/[^/]+)?)?)?$")
 _MESSAGE = "thread.message."
+_PIECE = "thread.message.delta"
 _LIFECYCLE = frozenset({"created", "queued", "in_progress", "cancelling"})
 _STATUSES: dict[str, Ending] = {
     "requires_action": Ending.CALLS,
@@ -84,6 +87,32 @@ _STATUSES: dict[str, Ending] = {
     "in_progress": Ending.PAUSED,
 }
 _LIMITS = ("max_completion_tokens", "max_prompt_tokens")
+
+
+class _Text(Struct, forbid_unknown_fields=True, gc=False):
+    value: str
+    annotations: tuple[()] | UnsetType | None = UNSET
+
+
+class _Part(Struct, forbid_unknown_fields=True, gc=False):
+    index: int
+    type: Literal["text"]
+    text: _Text
+
+
+class _MessageDelta(Struct, forbid_unknown_fields=True, gc=False):
+    """A delta of nothing but text; any other key sends the event down the careful path."""
+
+    content: list[_Part]
+
+
+class _TextEvent(Struct, forbid_unknown_fields=True, gc=False):
+    id: str
+    object: Literal["thread.message.delta"]
+    delta: _MessageDelta
+
+
+_decode_text = msgspec.json.Decoder(_TextEvent).decode
 
 
 class OpenAIAssistants:
@@ -146,12 +175,7 @@ class AssistantsDecoder:
         data = frame.data
         if data is None:
             return frame_fault(frame, CARRIERS) or KEEP_ALIVE
-        if (
-            frame.event == "thread.message.delta"
-            and frame.fault is None
-            and self._streamed
-            and not may_carry(data, CARRIERS)
-        ):
+        if frame.event == _PIECE and frame.fault is None and self._streamed and _is_text(data):
             return self.prose
         return [*frame_fault(frame, CARRIERS), *self._read(data, frame.event)]
 
@@ -276,6 +300,15 @@ class AssistantsDecoder:
     def block_body(self, notice: BlockNotice) -> bytes:
         """OpenAI's error envelope."""
         return encode(error_envelope(notice.message, notice.details))
+
+
+def _is_text(data: bytes) -> bool:
+    """Whether an event is a piece of a message's text and nothing else."""
+    try:
+        event = _decode_text(data)
+    except (msgspec.MsgspecError, RecursionError):
+        return False
+    return says_once(data, event)
 
 
 def _fault(value: Mapping[str, Any]) -> str:

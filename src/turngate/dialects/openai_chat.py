@@ -63,9 +63,7 @@ from turngate.dialects.base import (
     twins,
     wire_word,
 )
-from turngate.dialects.openai_chat_json import argument_piece, is_text, raw_arguments
-
-CHUNK = "chat.completion.chunk"
+from turngate.dialects.openai_chat_json import CHUNK, argument_piece, is_text, raw_arguments
 
 CALL_WORD = "_call"
 CARRIERS = (CALL_WORD.encode(),)
@@ -103,6 +101,8 @@ _NOT_TEXT = frozenset({"role", *_CALLS})
 _COMMUTING_DELTA = frozenset(
     {"content", "role", "refusal", "reasoning", "reasoning_content", "reasoning_details"}
 )
+_ALIKE = ({CHUNK}, {None})
+"""What chunks may call themselves: all of them chunks, or none anything."""
 _PLAIN_CHOICE = frozenset(
     {"index", "delta", "finish_reason", "logprobs", "native_finish_reason", "obfuscation", "text"}
 )
@@ -183,6 +183,7 @@ class ChatDecoder:
     """One reply. `streamed` tells chunks from one whole completion."""
 
     __slots__ = (
+        "_called",
         "_choices",
         "_ended",
         "_finished",
@@ -223,8 +224,9 @@ class ChatDecoder:
         self._holding = False
         self._slots: dict[SlotKey, CallKind] = {}
         self._unindexed = 0
-        # Choice 0 is open and alone: the state of nearly every frame.
+        # Choice 0 is open and alone, and all chunks call themselves alike: the state of nearly every frame.
         self._plain = False
+        self._called: str | None = None
 
     def decode(self, frame: Frame) -> Sequence[Event]:
         """What the frame means; `prose` itself for plain text of the only open choice."""
@@ -235,7 +237,7 @@ class ChatDecoder:
             # Once there is a call, nearly every chunk is one more piece of it, and a refused reading costs three good ones.
             if self._slots and (piece := self._piece(data)) is not None:
                 return (piece,)
-            if is_text(data):
+            if is_text(data, self._called):
                 return self.prose
         if data == b"[DONE]" and self._streamed and frame.fault in (None, FrameFault.UNTERMINATED):
             return (TurnClosed("[DONE]"),)
@@ -254,13 +256,12 @@ class ChatDecoder:
 
     def _piece(self, data: bytes) -> Fragment | None:
         """One more piece of the arguments of a known call, if the chunk is nothing else."""
-        piece = argument_piece(data)
+        piece = argument_piece(data, self._called)
         if piece is None:
             return None
-        index, text, kind = piece
+        index, text = piece
         key = (0, index)
-        alike = CHUNK in self._kinds if kind == CHUNK else kind is None and CHUNK not in self._kinds
-        return Fragment(key, text) if alike and self._slots.get(key) is CallKind.FUNCTION else None
+        return Fragment(key, text) if self._slots.get(key) is CallKind.FUNCTION else None
 
     def _read(self, data: bytes) -> list[Event]:
         reading = read_lenient(data)
@@ -292,7 +293,8 @@ class ChatDecoder:
             )
         if fault is not None:
             events.append(ProviderFault(fault))
-        self._plain = self._choices == {0} and not self._finished
+        self._plain = self._choices == {0} and not self._finished and self._kinds in _ALIKE
+        self._called = CHUNK if CHUNK in self._kinds else None
         return events or [Prose(trailer=True)]
 
     def _open(self, chunk: Mapping[str, Any]) -> list[Event]:
@@ -320,7 +322,7 @@ class ChatDecoder:
         matters = any(isinstance(choice, dict) and "delta" in choice for choice in choices)
         if kind == CHUNK or matters:
             self._kinds.add(kind if kind is None or isinstance(kind, str) else "")
-        if self._kinds <= {CHUNK} or self._kinds == {None}:
+        if not self._kinds or self._kinds in _ALIKE:
             return []
         suspect = may_carry(data, self.carriers)
         message = "a chunk that some clients drop, because it is not called one as the others are"

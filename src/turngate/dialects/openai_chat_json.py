@@ -1,14 +1,20 @@
 """The chat format's typed short ways: what nearly every chunk is, recognised in one decode.
 
-Each answers for exactly one shape and gives None or False for anything else, which then takes the careful way.
+Each answers for exactly one shape and gives None or False for anything else, which then takes the careful way. What is text may
+say it twice: every level names all its keys, and a key that comes twice is held to that each time. A piece of arguments may not.
 """
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final, Literal, TypeAlias
 
 import msgspec
-from msgspec import Raw, Struct
+from msgspec import UNSET, Raw, Struct, UnsetType
+
+from turngate.core.json_text import says_once
+
+Null: TypeAlias = UnsetType | None
+"""Says nothing, where it is there at all."""
 
 
 class _Delta(Struct, forbid_unknown_fields=True, gc=False):
@@ -25,17 +31,18 @@ class _Delta(Struct, forbid_unknown_fields=True, gc=False):
 
 
 class _Choice(Struct, forbid_unknown_fields=True, gc=False):
-    index: int
+    index: Literal[0]
     delta: _Delta
     finish_reason: None = None
     logprobs: Any = None
     native_finish_reason: None = None
 
 
-class _Envelope(Struct, forbid_unknown_fields=True, gc=False):
-    """What else a chunk has, as providers spell it. Any other key sends the frame down the careful way."""
+class _Chunk(Struct, forbid_unknown_fields=True, kw_only=True, gc=False):
+    """A chunk as providers spell it. Any other key sends the frame down the careful way."""
 
-    object: str | None = None
+    choices: tuple[_Choice]
+    object: Literal["chat.completion.chunk"] | None = None
     id: Any = None
     created: Any = None
     model: Any = None
@@ -47,10 +54,6 @@ class _Envelope(Struct, forbid_unknown_fields=True, gc=False):
     error: None = None
 
 
-class _Chunk(_Envelope, forbid_unknown_fields=True, kw_only=True, gc=False):
-    choices: tuple[_Choice]
-
-
 _decode_prose = msgspec.json.Decoder(_Chunk).decode
 
 
@@ -58,36 +61,51 @@ class _PieceFunction(Struct, forbid_unknown_fields=True, gc=False):
     """The function part of a delta of nothing but one piece of one call's arguments."""
 
     arguments: str
-    name: None = None
+    name: Null = UNSET
 
 
 class _PieceCall(Struct, forbid_unknown_fields=True, gc=False):
     index: int
     function: _PieceFunction
-    id: None = None
-    type: None = None
+    id: Null = UNSET
+    type: Null = UNSET
 
 
 class _PieceDelta(Struct, forbid_unknown_fields=True, gc=False):
     tool_calls: tuple[_PieceCall]
-    content: None = None
+    content: Null = UNSET
 
 
 class _PieceChoice(Struct, forbid_unknown_fields=True, gc=False):
-    index: int
+    index: Literal[0]
     delta: _PieceDelta
-    finish_reason: None = None
-    logprobs: None = None
-    native_finish_reason: None = None
+    logprobs: Null = UNSET
+    finish_reason: Null = UNSET
+    native_finish_reason: Null = UNSET
 
 
-class _PieceChunk(_Envelope, forbid_unknown_fields=True, kw_only=True, gc=False):
+class _PieceChunk(Struct, forbid_unknown_fields=True, kw_only=True, gc=False):
+    """In the order in which providers write it, so that most pieces need no counting."""
+
+    id: Any = UNSET
+    object: str | UnsetType | None = UNSET
+    created: Any = UNSET
+    model: Any = UNSET
+    provider: Any = UNSET
+    service_tier: Any = UNSET
+    system_fingerprint: Any = UNSET
     choices: tuple[_PieceChoice]
+    usage: Null = UNSET
+    error: Null = UNSET
+    obfuscation: Any = UNSET
 
 
 _decode_piece = msgspec.json.Decoder(_PieceChunk).decode
 
-_LF, _BACKSLASH = b"\n\\"
+_LF = 0x0A
+
+CHUNK: Final = "chat.completion.chunk"
+"""What chunks call themselves."""
 
 
 class _RawFunction(Struct, gc=False):
@@ -114,41 +132,44 @@ class _RawReply(Struct, gc=False):
 _decode_raw = msgspec.json.Decoder(_RawReply).decode
 
 
-def is_text(data: bytes) -> bool:
-    """Whether a chunk is some text of choice 0 and nothing else.
+def is_text(data: bytes, kind: str | None) -> bool:
+    """Whether a chunk, called `kind` or not called anything, is some text of choice 0 and nothing else.
 
-    Every level names all its keys, and a key that comes twice is held to that each time, so no reader finds a call in it
-    or an end. A line of it on its own might be another event.
+    No reader finds a call in it or an end. A line of it on its own might be another event.
     """
     if _LF in data:
         return False
     try:
-        choice = _decode_prose(data).choices[0]
+        chunk = _decode_prose(data)
     except (msgspec.MsgspecError, RecursionError):
         return False
-    delta = choice.delta
+    delta = chunk.choices[0].delta
     # An empty delta is not text: it stays in its place.
-    text = delta.content or delta.reasoning_content or delta.reasoning or delta.refusal
-    return bool(text) and choice.index == 0
+    if not (delta.content or delta.reasoning_content or delta.reasoning or delta.refusal):
+        return False
+    return chunk.object == kind and (kind is not None or _is_nameless(chunk))
 
 
-def argument_piece(data: bytes) -> tuple[int, str, str | None] | None:
-    """Call index, text and the chunk's `object`, if it is one piece of the arguments of one call of choice 0 and nothing else.
-
-    No key may come twice. Whatever holds the arguments would bring a second `arguments` along, and a quoted word stands in
-    JSON as a key or as a whole value and nowhere inside a string, so counting three words proves it, but for keys with escapes.
-    """
-    if _LF in data or data.count(b'"arguments"') != 1 or data.count(b'"index"') != 2:
-        return None
-    if data.count(b'"object"') > 1 or (_BACKSLASH in data and b"\\u" in data):
+def argument_piece(data: bytes, kind: str | None) -> tuple[int, str] | None:
+    """Call index and text, if a chunk of that `kind` is one piece of the arguments of one call of choice 0 and nothing else."""
+    if _LF in data:
         return None
     try:
         chunk = _decode_piece(data)
     except (msgspec.MsgspecError, RecursionError):
         return None
-    choice = chunk.choices[0]
-    call = choice.delta.tool_calls[0]
-    return (call.index, call.function.arguments, chunk.object) if choice.index == 0 else None
+    if (chunk.object or None) != kind or not says_once(data, chunk):
+        return None
+    if kind is None and not _is_nameless(chunk):
+        return None
+    call = chunk.choices[0].delta.tool_calls[0]
+    return call.index, call.function.arguments
+
+
+def _is_nameless(chunk: _Chunk | _PieceChunk) -> bool:
+    """Whether a chunk that is not called one does not say so under another key."""
+    said = (chunk.id, chunk.created, chunk.model, chunk.provider, chunk.service_tier)
+    return CHUNK not in (*said, chunk.system_fingerprint, chunk.obfuscation)
 
 
 def _text_of(raw: Raw) -> str | None:
@@ -162,7 +183,7 @@ def raw_arguments(data: bytes, choice: int, position: int, *, streamed: bool) ->
     """The exact JSON text of arguments that are an object, as the wire has it."""
     try:
         reply = _decode_raw(data).choices
-    except msgspec.MsgspecError:
+    except (msgspec.MsgspecError, RecursionError):
         return None
     for entry in reply[choice : choice + 1] if len(reply) > choice else reply[:1]:
         message = entry.delta if streamed else entry.message

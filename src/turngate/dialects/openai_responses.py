@@ -178,7 +178,7 @@ class ResponsesDecoder:
     def _piece(self, delta: Delta, name: str | None) -> Sequence[Event] | None:
         """The short way: a piece of text or of arguments of an item that is there and of that type."""
         number, last = delta.sequence_number, self._number
-        if name != (delta.type if self._named else None) or number is None or last is None or number <= last:
+        if name != (delta.type if self._named else None) or last is None or number <= last:
             return None
         if delta.type not in TEXT_DELTAS:
             piece = self._output.piece(delta)
@@ -192,7 +192,7 @@ class ResponsesDecoder:
         if not self._holding:
             self._shown.number = number
             if self._shown.keeps_text:
-                self._shown.see_text(delta.output_index, delta.content_index, delta.delta)
+                self._shown.see_text(delta.output_index, delta.content_index or 0, delta.delta)
         return self.prose
 
     def _read(self, data: bytes, name: str | None) -> list[Event]:

@@ -1,7 +1,7 @@
 """Typed readings of single Responses events: is it one piece of text or arguments, and what exactly are a call's parameters.
 
 The short ways of the Responses decoder. A reading that proves an event to be nothing but a piece admits no key and no kind besides
-those that it names, however often a key is repeated; whatever else arrives takes the careful way.
+those that it names, and no key twice; whatever else arrives takes the careful way.
 """
 
 from __future__ import annotations
@@ -10,8 +10,9 @@ from collections.abc import Mapping
 from typing import Any, Final, Literal
 
 import msgspec
-from msgspec import Raw, Struct
+from msgspec import UNSET, Raw, Struct, UnsetType
 
+from turngate.core.json_text import says_once
 from turngate.dialects.base import exact_text
 
 TEXT_DELTAS: Final = frozenset(
@@ -24,8 +25,8 @@ TEXT_DELTAS: Final = frozenset(
 )
 
 
-class Delta(Struct, forbid_unknown_fields=True, gc=False):
-    """An event of nothing but a piece of text, or of a call's arguments."""
+class Delta(Struct, forbid_unknown_fields=True, kw_only=True, gc=False):
+    """An event of nothing but a piece of text, or of a call's arguments; in OpenAI's order, so that most need no counting."""
 
     type: Literal[
         "response.output_text.delta",
@@ -35,16 +36,18 @@ class Delta(Struct, forbid_unknown_fields=True, gc=False):
         "response.function_call_arguments.delta",
         "response.custom_tool_call_input.delta",
     ]
+    sequence_number: int
+    item_id: str | UnsetType | None = UNSET
     output_index: int
+    content_index: int | UnsetType = UNSET
+    summary_index: int | UnsetType = UNSET
     delta: str
-    item_id: str | None = None
-    sequence_number: int | None = None
-    content_index: int = 0
-    summary_index: int = 0
-    logprobs: Any = None
-    obfuscation: str | None = None
-    stream_id: str | None = None
+    logprobs: Any = UNSET
+    obfuscation: str | UnsetType | None = UNSET
+    stream_id: str | UnsetType | None = UNSET
 
+
+_LF: Final = 0x0A
 
 _decode_delta = msgspec.json.Decoder(Delta).decode
 
@@ -88,11 +91,14 @@ NO_PARAMETERS: Final = RawItem()
 
 
 def read_delta(data: bytes) -> Delta | None:
-    """The event, if it is nothing but one piece of text or arguments."""
+    """The event, if it is nothing but one piece of text or arguments. A line of it on its own might be another event."""
+    if _LF in data:
+        return None
     try:
-        return _decode_delta(data)
+        event = _decode_delta(data)
     except (msgspec.MsgspecError, RecursionError):
         return None
+    return event if says_once(data, event) else None
 
 
 def is_keepalive(data: bytes) -> bool:

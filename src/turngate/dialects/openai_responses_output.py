@@ -12,6 +12,8 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from msgspec import UNSET
+
 from turngate.core.event import (
     Defect,
     Event,
@@ -78,7 +80,8 @@ class Output:
         """The piece of arguments that an event is, if its call is there and waits for it."""
         call = self._calls.get(delta.output_index)
         wire, _ = _WHOLE[delta.type.removesuffix(".delta")]
-        if call is None or call.wire != wire or not self._is_same_item(call, delta.item_id):
+        item_id = None if delta.item_id is UNSET else delta.item_id
+        if call is None or call.wire != wire or not self._is_same_item(call, item_id):
             return None
         return Fragment((delta.output_index,), delta.delta)
 
