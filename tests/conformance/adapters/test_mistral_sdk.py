@@ -6,7 +6,7 @@ import pytest
 from mistralai.client.errors import MistralError
 
 from tests.conformance.adapters.asking import told_by
-from turngate.conformance.adapters.mistral_sdk import raw
+from turngate.conformance.adapters.mistral_sdk import raw, whole
 from turngate.conformance.observation import SeenCall
 
 
@@ -32,3 +32,11 @@ def test_the_documented_fault_is_there_a_filtered_turn_is_run_quietly() -> None:
     assert told_by(raw, "mistral_chat/wrong-terminal-reason.content-filter")[0] == [
         SeenCall("Qm4Tz7Rk2", "weather", '{"city": "Paris"}')
     ]
+
+
+def test_the_pieces_of_a_conversation_are_joined_by_the_id_of_their_call() -> None:
+    ((call,), _) = told_by(raw, "mistral_conversations/fragmented-json")
+
+    assert (call.name, call.arguments) == ("weather", '{"city": "Paris"}')
+    assert told_by(whole, "mistral_conversations/non-streamed")[0][0].name == "weather"
+    assert told_by(raw, "mistral_conversations/text-only")[1]

@@ -36,6 +36,11 @@ ADAPTERS: dict[str, Adapter] = {
         Adapter("mistral", "mistral_sdk.py", {"mistralai": "3.7.0"}, "mistralai"),
         Adapter("cohere", "cohere_sdk.py", {"cohere": "7.3.1"}, "cohere"),
         Adapter("google-genai", "google_genai_sdk.py", {"google-genai": "3.6.1"}, "google.genai"),
+        Adapter(
+            "google-interactions", "google_interactions_sdk.py", {"google-genai": "3.6.1"}, "google.genai"
+        ),
+        Adapter("ollama", "ollama_sdk.py", {"ollama": "0.6.3"}, "ollama"),
+        Adapter("boto3", "boto3_sdk.py", {"boto3": "1.44.8"}, "boto3"),
         Adapter("langchain-openai", "langchain_sdk.py", {"langchain-openai": "1.7.4"}, "langchain_openai"),
         Adapter("litellm", "litellm_sdk.py", {"litellm": "1.110.2"}, "litellm"),
         Adapter(

@@ -1,4 +1,4 @@
-"""The official `mistralai` package.
+"""The official `mistralai` package: chat and conversations.
 
 `raw`: typed chunks, joined as the vendor's guide shows, calls run when the stream has ended. `whole`: not streamed.
 """
@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from turngate.conformance.adapters.worker import Ask
 
-DIALECTS = ("mistral_chat",)
+DIALECTS = ("mistral_chat", "mistral_conversations")
+_CONVERSATIONS = "mistral_conversations"
 
 
 def client(origin: str) -> Any:
@@ -23,6 +24,9 @@ def client(origin: str) -> Any:
 
 def raw(ask: Ask) -> None:
     """Join the chunks: a call without an id goes on with the one at its index."""
+    if ask.dialect == _CONVERSATIONS:
+        _converse(ask)
+        return
     joined: dict[tuple[int, Any], list[Any]] = {}
     with ask.client(client).chat.stream(**_asked(ask)) as stream:
         for event in stream:
@@ -41,9 +45,28 @@ def raw(ask: Ask) -> None:
 
 def whole(ask: Ask) -> None:
     """Take the completion."""
+    if ask.dialect == _CONVERSATIONS:
+        for output in ask.client(client).beta.conversations.start(**_asked(ask)).outputs:
+            if output.type == "function.call":
+                _run(ask, output.tool_call_id, output.name, output.arguments)
+        return
     for choice in ask.client(client).chat.complete(**_asked(ask)).choices:
         for call in choice.message.tool_calls or ():
             _run(ask, call.id, call.function.name, call.function.arguments)
+
+
+def _converse(ask: Ask) -> None:
+    """Join the pieces of a conversation by the id of their call."""
+    joined: dict[str, list[str]] = {}
+    with ask.client(client).beta.conversations.start_stream(**_asked(ask)) as stream:
+        for event in stream:
+            if event.data.type == "message.output.delta" and isinstance(event.data.content, str):
+                ask.say(event.data.content)
+            elif event.data.type == "function.call.delta":
+                entry = joined.setdefault(event.data.tool_call_id, [event.data.name, ""])
+                entry[1] += event.data.arguments
+    for call_id, (name, arguments) in joined.items():
+        _run(ask, call_id, name, arguments)
 
 
 def _asked(ask: Ask) -> dict[str, Any]:
