@@ -413,6 +413,35 @@ def test_equal_ids_stay_equal_and_different_ones_different() -> None:
     assert_shows_the_same(redact_capture(captured(two, REQUESTS["openai_chat"])), told)
 
 
+def test_what_a_built_in_tool_takes_by_a_schema_of_the_requests_is_redacted_as_the_schema_is() -> None:
+    schema = {"type": "object", "properties": {"queries": {"type": "string"}}, "required": ["queries"]}
+    request = {
+        "tools": [{"type": "tool_search", "execution": "client", "parameters": schema}],
+        "stream": True,
+    }
+    call = {"type": "tool_search_call", "id": "ts_1", "call_id": "call_1", "execution": "client"}
+    done = {**call, "status": "completed", "arguments": {"queries": CANARY}}
+    response = {"id": "resp_1", "object": "response", "status": "in_progress", "output": []}
+    events: list[dict[str, Any]] = [
+        {"type": "response.created", "response": response},
+        {
+            "type": "response.output_item.added",
+            "output_index": 0,
+            "item": {**call, "status": "in_progress", "arguments": {}},
+        },
+        {"type": "response.output_item.done", "output_index": 0, "item": done},
+        {"type": "response.completed", "response": {**response, "status": "completed", "output": [done]}},
+    ]
+    reply = b"".join(
+        b"event: %b\ndata: %b\n\n" % (each["type"].encode(), json.dumps(each).encode()) for each in events
+    )
+
+    document = redact_capture(captured(reply, request, "openai_responses"))
+
+    assert document["expect"]["outcome"] == "released"
+    assert "ebra" not in json.dumps(document)
+
+
 def test_a_fixture_of_a_fixture_is_the_same_turn() -> None:
     once = redact_capture(captured(chat(TEXT), REQUESTS["openai_chat"]))
     twice = redact_capture(Capture.of(read_envelope(find_dialect("openai_chat"), once)))

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from itertools import accumulate
 from typing import Any, Final
 
-from turngate.core.event import CallKind, Fragment, SlotCopied, SlotKey, SlotOpened
+from turngate.core.event import CallKind, Fragment, SlotCopied, SlotIdentified, SlotKey, SlotOpened
 from turngate.core.event_stream import read_message
 from turngate.core.finding import Code, Level
 from turngate.core.frame import Frame
@@ -179,6 +179,7 @@ class _Redaction:
         self._capture = capture
         self._frames = capture.frames()
         self._kinds: dict[SlotKey, CallKind] = {}
+        self._names: dict[SlotKey, str] = {}
         self._sightings = list(self._sight())
         reading = read_lenient(capture.request) if capture.request is not None else None
         self._request = reading.value if reading is not None else None
@@ -204,11 +205,17 @@ class _Redaction:
             for event in decoder.decode(frame):
                 if isinstance(event, SlotOpened):
                     self._kinds.setdefault(event.slot, event.kind)
+                elif isinstance(event, SlotIdentified):
+                    self._names[event.slot] = event.name or self._names.get(event.slot, "")
                 elif not isinstance(event, Fragment | SlotCopied) or not event.text:
                     continue
-                elif self._kinds.get(event.slot) is not CallKind.BUILTIN:
-                    # What a built-in tool takes is a part of the format, with words of its own.
+                elif not self._has_words_of_the_format(event.slot):
                     yield _Sighting(number, event.slot, event.text, isinstance(event, SlotCopied))
+
+    def _has_words_of_the_format(self, slot: SlotKey) -> bool:
+        """Whether what a call takes is a part of the format: that of a built-in tool, unless the request has a schema for it."""
+        tool = self._capture.tools.tools.get(self._names.get(slot, ""))
+        return self._kinds.get(slot) is CallKind.BUILTIN and (tool is None or tool.schema is None)
 
     def _wholes(self) -> list[str]:
         return ["".join(each.text for each in pieces) for pieces in self._by_slot().values()]
