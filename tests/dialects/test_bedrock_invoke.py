@@ -244,6 +244,11 @@ def insides(data: bytes) -> list[bytes]:
             id="a repeated name, spelled differently",
         ),
         pytest.param(
+            OPEN + CALL + chunk(b'{"a":{"toolUse":{"name":"rm"}},"a":null,"b":1}') + message_end(),
+            {"unsupported_event"},
+            id="a call in no known format that another value replaces",
+        ),
+        pytest.param(
             OPEN + CALL + encode_message(b'{"bytes":"e3 0="}', "event", "chunk") + message_end(),
             {"invalid_event"},
             id="improper Base64",

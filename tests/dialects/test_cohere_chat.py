@@ -196,6 +196,11 @@ def test_nothing_is_released_before_the_last_event() -> None:
             {"unsupported_event"},
             id="in another case",
         ),
+        pytest.param(
+            CALL + sse({"type": "tool-call-\ud800", "index": 0}, "content-delta"),
+            {"invalid_event", "unsupported_event"},
+            id="a type that no text can have",
+        ),
     ],
 )
 def test_a_turn_that_is_not_sound_blocks(data: bytes, codes: set[str]) -> None:

@@ -203,6 +203,11 @@ def test_a_providers_error_ends_the_turn() -> None:
             {"invalid_event", "missing_terminal"},
             id="a repeated key",
         ),
+        pytest.param(
+            text().replace(b'"done"', b'"d\\u006fne":true,"done"'),
+            {"invalid_event", "missing_terminal"},
+            id="an end that is taken back, spelled differently",
+        ),
     ],
 )
 def test_what_some_client_may_read_as_a_call_is_held(data: bytes, codes: set[str]) -> None:

@@ -191,6 +191,10 @@ MALFORMED: dict[str, tuple[list[Said], str]] = {
         [event("response.output_item.added", output_index=3, item=message(3), Item=function())],
         "unsupported_event",
     ),
+    "a lane in another case": (
+        [event("response.in_progress", response=response(), Stream_Id="a")],
+        "unsupported_event",
+    ),
     "an unknown event with an item": ([event("response.weather", item=function())], "unsupported_event"),
     "a line that is no field": ([b'event response.output_item.done\ndata: {"item":1}\n\n'], "sse_malformed"),
     "a second response": ([created()], "duplicate_start"),
@@ -215,6 +219,17 @@ def test_an_event_that_may_hide_a_call_blocks_the_turn(name: str) -> None:
     assert turn.outcome == "blocked"
     assert code in turn.codes
     assert turn.released == b""
+
+
+@pytest.mark.parametrize("first", [b'"delta":"{\\"p\\":1}",', b'"delt\\u0061":"",', b'"output_index":0,'])
+def test_a_piece_of_arguments_that_says_two_things_blocks_the_turn(first: bytes) -> None:
+    data = wire(*SPOKEN, *CALL, END)
+    assert judged(data).outcome == "released"
+
+    turn = judged(data.replace(b'"delta":"{', first + b'"delta":"{', 1))
+
+    assert (turn.outcome, turn.released) == ("blocked", b"")
+    assert "invalid_event" in turn.codes
 
 
 HARMLESS: dict[str, list[Said]] = {

@@ -97,17 +97,17 @@ def encode(value: Any) -> bytes:
 def may_carry(raw: bytes, carriers: Sequence[bytes]) -> bool:
     """Whether any reader could find one of the lower-case `carriers` as a key in these bytes.
 
-    Bytes that are not UTF-8 may be dropped by a reader, and data lines may be joined without the line feed between them:
-    neither may hide a carrier.
+    Bytes that are not UTF-8 may be dropped by a reader, data lines may be joined without the line feed between them, and Python reads
+    JSON also in UTF-16, where a NUL stands beside each letter: nothing of that may hide a carrier.
     """
-    low = raw.lower()
-    if _contains(low, carriers) or _ESCAPED_LETTER.search(low) is not None:
+    low = raw.lower().replace(b"\0", b"")
+    if _speaks_of(low, carriers):
         return True
     if raw.isascii() and _LF not in raw:
         return False
     kept = low.decode("utf-8", "ignore").casefold().encode()
     joined = b"".join(line.removeprefix(b"data:").removeprefix(b" ") for line in kept.splitlines())
-    return _contains(kept, carriers) or _contains(joined, carriers)
+    return _speaks_of(kept, carriers) or _speaks_of(joined, carriers)
 
 
 def names_carrier(name: str, carriers: Sequence[bytes]) -> bool:
@@ -115,8 +115,8 @@ def names_carrier(name: str, carriers: Sequence[bytes]) -> bool:
     return may_carry(name.encode(errors="replace"), carriers)
 
 
-def _contains(low: bytes, carriers: Sequence[bytes]) -> bool:
-    return any(carrier in low for carrier in carriers)
+def _speaks_of(low: bytes, carriers: Sequence[bytes]) -> bool:
+    return any(carrier in low for carrier in carriers) or _ESCAPED_LETTER.search(low) is not None
 
 
 def frame_fault(

@@ -104,7 +104,7 @@ _NO_CALL = re.compile(
 _KNOWN = frozenset(
     {
         "type", "response", "output", "output_index", "item", "item_id", "delta", "arguments", "input", "name", "id",
-        "status", "error", "incomplete_details", "command", "diff", "command_index",
+        "status", "error", "incomplete_details", "command", "diff", "command_index", "stream_id",
     }
 )  # fmt: skip
 
