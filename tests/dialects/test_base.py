@@ -25,7 +25,7 @@ from turngate.core.policy import TurnPolicy
 from turngate.core.session import Decoder
 from turngate.core.sse import SSEFramer
 from turngate.dialects import DIALECTS, dialect_for, dialect_named
-from turngate.dialects.base import encode, may_carry, names_calls, names_carrier
+from turngate.dialects.base import encode, may_carry, names_calls, names_carrier, read_request
 
 NAMES = ["openai_chat", "anthropic_messages", "mistral_chat", "openai_responses"]
 KEYS = [
@@ -226,3 +226,9 @@ def test_half_a_surrogate_pair_in_what_a_provider_said_stays_an_escape() -> None
     assert encode({"text": "a\ud83d"}) == b'{"text":"a\\ud83d"}'
     assert json.loads(encode("\ud83d" + "\ude00")) == "\U0001f600"
     assert encode({"text": "\u00e9"}) == '{"text":"\u00e9"}'.encode()
+
+
+@pytest.mark.parametrize("body", [b"", b"[1]", b"null", b'{"tools":', b"\xff"])
+def test_a_body_that_is_no_object_is_no_request(body: bytes) -> None:
+    assert read_request(body) is None
+    assert read_request(b'{"stream": true}') == {"stream": True}

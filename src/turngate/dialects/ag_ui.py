@@ -43,7 +43,6 @@ from turngate.core.event import (
 from turngate.core.finding import Code
 from turngate.core.frame import Frame
 from turngate.core.framing import BODY, SSE, Framing
-from turngate.core.json_text import read_lenient
 from turngate.core.policy import TurnPolicy
 from turngate.core.session import Decoder
 from turngate.core.toolset import Tool, Toolset, collect
@@ -58,6 +57,7 @@ from turngate.dialects.base import (
     listed,
     names_calls,
     read_event,
+    read_request,
     sse,
     text_or_none,
     wire_word,
@@ -87,9 +87,8 @@ class AgUi:
 
     def toolset(self, body: bytes) -> Toolset:
         """Read the front end's `tools`; the reply is always a stream."""
-        reading = read_lenient(body)
-        request = reading.value if reading is not None else None
-        if not isinstance(request, dict):
+        request = read_request(body)
+        if request is None:
             return Toolset(readable=False)
         entries = [entry for entry in listed(request.get("tools")) if isinstance(entry, dict)]
         named = [entry for entry in entries if isinstance(entry.get("name"), str)]

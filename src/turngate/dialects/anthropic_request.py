@@ -10,9 +10,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from turngate.core.event import RunsOn
-from turngate.core.json_text import read_lenient
 from turngate.core.toolset import Tool, Toolset, collect
-from turngate.dialects.base import listed, text_or_none
+from turngate.dialects.base import listed, read_request, text_or_none
 
 # The provider runs these itself; every other versioned type is run by the agent, without a schema in the request.
 _SERVER_TOOLS = ("web_search", "web_fetch", "code_execution", "tool_search_tool", "advisor", "mcp_toolset")
@@ -20,9 +19,8 @@ _SERVER_TOOLS = ("web_search", "web_fetch", "code_execution", "tool_search_tool"
 
 def read_toolset(body: bytes) -> Toolset:
     """The tools of a request; an unreadable body declares none."""
-    reading = read_lenient(body)
-    request = reading.value if reading is not None else None
-    if not isinstance(request, dict):
+    request = read_request(body)
+    if request is None:
         return Toolset(readable=False)
     entries = [entry for entry in _declared(request) if isinstance(entry, dict)]
     tools, ambiguous = collect([tool for entry in entries if (tool := _tool(entry)) is not None])

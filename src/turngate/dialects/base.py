@@ -240,6 +240,12 @@ def json_faults(reading: LenientReading, data: bytes, carriers: Sequence[bytes])
     return [Defect(Code.INVALID_EVENT, message, may_carry_call=suspect) for message in found]
 
 
+def read_request(body: bytes) -> dict[str, Any] | None:
+    """The JSON object that a request is; one that is none declares nothing that can be judged."""
+    reading = read_lenient(body)
+    return reading.value if reading is not None and isinstance(reading.value, dict) else None
+
+
 def read_event(data: bytes, carriers: Sequence[bytes]) -> tuple[dict[str, Any] | None, list[Event]]:
     """The JSON object that a frame carries, and what is wrong with it: no object, or one that clients refuse or read differently.
 

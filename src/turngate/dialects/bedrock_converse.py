@@ -43,7 +43,6 @@ from turngate.core.event_stream import encode_message
 from turngate.core.finding import Code
 from turngate.core.frame import Frame, FrameFault
 from turngate.core.framing import BODY, EVENT_STREAM, Framing
-from turngate.core.json_text import read_lenient
 from turngate.core.policy import TurnPolicy
 from turngate.core.session import Decoder
 from turngate.core.toolset import Toolset
@@ -59,6 +58,7 @@ from turngate.dialects.base import (
     may_hold,
     names_carrier,
     read_event,
+    read_request,
     wire_word,
 )
 from turngate.dialects.bedrock_json import raw_inputs, text_index
@@ -104,8 +104,7 @@ class BedrockConverse:
 
     def toolset(self, body: bytes) -> Toolset:
         """Read `toolConfig`."""
-        reading = read_lenient(body)
-        return read_toolset(reading.value if reading is not None else None)
+        return read_toolset(read_request(body))
 
     def decoder(self, tools: Toolset, policy: TurnPolicy, *, streamed: bool) -> Decoder:  # noqa: ARG002
         """A decoder of messages, or of one body."""

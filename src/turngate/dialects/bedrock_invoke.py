@@ -46,7 +46,16 @@ from turngate.dialects import (
 )
 from turngate.dialects.anthropic_messages import MessagesDecoder
 from turngate.dialects.anthropic_request import read_toolset
-from turngate.dialects.base import encode, frame_fault, listed, may_carry, names_calls, read_event, wire_word
+from turngate.dialects.base import (
+    encode,
+    frame_fault,
+    listed,
+    may_carry,
+    names_calls,
+    read_event,
+    read_request,
+    wire_word,
+)
 from turngate.dialects.bedrock_converse import ConverseDecoder, error_body, exception, message_fault
 from turngate.dialects.cohere_chat_v1 import CohereV1Decoder
 from turngate.dialects.mistral_chat import INHERENT
@@ -95,9 +104,8 @@ class BedrockInvoke:
 
     def toolset(self, body: bytes) -> Toolset:
         """Read the tools in the spelling of the model's own format."""
-        reading = read_lenient(body)
-        request = reading.value if reading is not None else None
-        if not isinstance(request, dict):
+        request = read_request(body)
+        if request is None:
             return Toolset(readable=False)
         if "toolConfig" in request:
             return bedrock_request.read_toolset(request)

@@ -43,7 +43,7 @@ from turngate.core.event import (
 from turngate.core.finding import Code
 from turngate.core.frame import Frame, FrameFault
 from turngate.core.framing import Framing
-from turngate.core.json_text import read_lenient, says_once
+from turngate.core.json_text import says_once
 from turngate.core.policy import TurnPolicy
 from turngate.core.session import Decoder
 from turngate.core.toolset import Toolset, collect
@@ -64,6 +64,7 @@ from turngate.dialects.base import (
     names_calls,
     names_carrier,
     read_event,
+    read_request,
     sse,
     text_or_none,
     twins,
@@ -147,9 +148,8 @@ class CohereChat:
 
     def toolset(self, body: bytes) -> Toolset:
         """Read `tools` and `stream`."""
-        reading = read_lenient(body)
-        request = reading.value if reading is not None else None
-        if not isinstance(request, dict):
+        request = read_request(body)
+        if request is None:
             return Toolset(readable=False)
         tools, ambiguous = collect(function_tools(request.get("tools")))
         streamed = request.get("stream") is True

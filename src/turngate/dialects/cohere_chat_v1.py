@@ -61,6 +61,7 @@ from turngate.dialects.base import (
     may_carry,
     names_calls,
     read_event,
+    read_request,
     text_or_none,
     twins,
     wire_word,
@@ -137,9 +138,8 @@ class CohereChatV1:
 
     def toolset(self, body: bytes) -> Toolset:
         """Read `tools` and `stream`."""
-        reading = read_lenient(body)
-        request = reading.value if reading is not None else None
-        return read_toolset(request) if isinstance(request, dict) else Toolset(readable=False)
+        request = read_request(body)
+        return read_toolset(request) if request is not None else Toolset(readable=False)
 
     def decoder(self, tools: Toolset, policy: TurnPolicy, *, streamed: bool) -> Decoder:  # noqa: ARG002
         """A decoder of events, or of one response."""

@@ -37,7 +37,6 @@ from turngate.core.event import (
 from turngate.core.finding import Code
 from turngate.core.frame import Frame
 from turngate.core.framing import Framing
-from turngate.core.json_text import read_lenient
 from turngate.core.policy import TurnPolicy
 from turngate.core.session import Decoder
 from turngate.core.toolset import Toolset, collect
@@ -56,6 +55,7 @@ from turngate.dialects.base import (
     may_carry,
     names_calls,
     read_event,
+    read_request,
     text_or_none,
     twins,
     wire_word,
@@ -121,9 +121,8 @@ class DashScopeNative:
 
     def toolset(self, body: bytes) -> Toolset:
         """Read `parameters.tools` and `parameters.incremental_output`; that it streams is said in a header."""
-        reading = read_lenient(body)
-        request = reading.value if reading is not None else None
-        if not isinstance(request, dict):
+        request = read_request(body)
+        if request is None:
             return Toolset(readable=False)
         parameters = request.get("parameters")
         parameters = parameters if isinstance(parameters, dict) else {}

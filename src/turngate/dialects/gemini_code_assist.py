@@ -18,12 +18,11 @@ from msgspec import Raw, Struct
 from turngate.core.event import Event, Prose, ProviderFault
 from turngate.core.frame import Frame
 from turngate.core.framing import Framing
-from turngate.core.json_text import read_lenient
 from turngate.core.policy import TurnPolicy
 from turngate.core.session import Decoder
 from turngate.core.toolset import Toolset
 from turngate.core.verdict import BlockNotice
-from turngate.dialects.base import SSE_OR_BODY, encode, frame_fault, read_event, text_or_none
+from turngate.dialects.base import SSE_OR_BODY, encode, frame_fault, read_event, read_request, text_or_none
 from turngate.dialects.gemini_candidate import CARRIERS, strays
 from turngate.dialects.gemini_generate import GenerateDecoder, error, fault, is_code_assist
 from turngate.dialects.gemini_request import toolset_of
@@ -53,10 +52,9 @@ class GeminiCodeAssist:
 
     def toolset(self, body: bytes) -> Toolset:
         """Read the `tools` of the request inside."""
-        reading = read_lenient(body)
-        outer = reading.value if reading is not None else None
-        inner = outer.get("request") if isinstance(outer, dict) else None
-        if not isinstance(outer, dict) or not isinstance(inner, dict):
+        outer = read_request(body)
+        inner = outer.get("request") if outer is not None else None
+        if outer is None or not isinstance(inner, dict):
             return Toolset(readable=False)
         return toolset_of(inner, text_or_none(outer.get("model")))
 

@@ -42,7 +42,6 @@ from turngate.core.finding import Code
 from turngate.core.frame import Frame
 from turngate.core.framing import BODY, JSON_ARRAY, SSE, Framing
 from turngate.core.json_array import END
-from turngate.core.json_text import read_lenient
 from turngate.core.policy import TurnPolicy
 from turngate.core.session import Decoder
 from turngate.core.toolset import Toolset
@@ -53,10 +52,10 @@ from turngate.dialects.base import (
     encode,
     frame_fault,
     is_index,
-    json_faults,
     listed,
     may_carry,
     may_hold,
+    read_event,
     sse,
     text_or_none,
     wire_word,
@@ -164,13 +163,10 @@ class GenerateDecoder:
         if self._in_array and data == END:
             stops = [candidate.stop for candidate in self._candidates.values()]
             return [*(stop for stop in stops if stop is not None), TurnClosed("]")]
-        reading = read_lenient(data)
-        if reading is None or not isinstance(reading.value, dict):
-            suspect = may_carry(data, CARRIERS) or (reading is not None and reading.too_deep)
-            return [Defect(Code.INVALID_EVENT, "data that is no JSON object", may_carry_call=suspect)]
-        reply = reading.value
-        events = [
-            *json_faults(reading, data, CARRIERS),
+        reply, events = read_event(data, CARRIERS)
+        if reply is None:
+            return events
+        events += [
             *strays("response", reply, _REPLY, self._policy.harmless),
             *self._open(reply),
             *self._read_candidates(reply, data),

@@ -61,10 +61,10 @@ from turngate.dialects.base import (
     exact_text,
     frame_fault,
     is_index,
-    json_faults,
     listed,
     may_carry,
     may_hold,
+    read_event,
     sse,
     text_or_none,
     wire_word,
@@ -197,12 +197,10 @@ class InteractionsDecoder:
     def _read(self, data: bytes, name: str | None) -> list[Event]:
         if data == b"[DONE]" and name in (None, "done"):
             return [KeepAlive()] if self._closed else [Prose(trailer=True)]
-        reading = read_lenient(data)
-        if reading is None or not isinstance(reading.value, dict):
-            suspect = may_carry(data, CARRIERS) or (reading is not None and reading.too_deep)
-            return [Defect(Code.INVALID_EVENT, "data that is no JSON object", may_carry_call=suspect)]
-        value = reading.value
-        events = [*json_faults(reading, data, CARRIERS), *_twins("event", value)]
+        value, events = read_event(data, CARRIERS)
+        if value is None:
+            return events
+        events += _twins("event", value)
         if not self._streamed:
             return [*events, *self._body(value, data)]
         said = value.get("event_type")

@@ -9,9 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from turngate.core.json_text import read_lenient
 from turngate.core.toolset import Tool, Toolset, collect
-from turngate.dialects.base import listed, text_or_none
+from turngate.dialects.base import listed, read_request, text_or_none
 from turngate.dialects.gemini_request import COMPUTER_USE
 
 CLIENT_SEARCH = "tool_search"
@@ -22,9 +21,8 @@ def read_toolset(body: bytes) -> Toolset:
     """The tools of a request; an unreadable body declares none, and no body at all only fetches an interaction."""
     if not body:
         return Toolset(replayed=True)
-    reading = read_lenient(body)
-    request = reading.value if reading is not None else None
-    return toolset_of(request) if isinstance(request, dict) else Toolset(readable=False)
+    request = read_request(body)
+    return toolset_of(request) if request is not None else Toolset(readable=False)
 
 
 def toolset_of(holder: Mapping[str, Any]) -> Toolset:

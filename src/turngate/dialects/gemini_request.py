@@ -9,9 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from turngate.core.json_text import read_lenient
 from turngate.core.toolset import SchemaDialect, Tool, Toolset, collect
-from turngate.dialects.base import listed, text_or_none
+from turngate.dialects.base import listed, read_request, text_or_none
 
 COMPUTER_USE = (
     "open_web_browser", "wait_5_seconds", "go_back", "go_forward", "search", "navigate", "click_at", "hover_at",
@@ -22,9 +21,8 @@ COMPUTER_USE = (
 
 def read_toolset(body: bytes) -> Toolset:
     """The tools of a request; an unreadable body declares none."""
-    reading = read_lenient(body)
-    request = reading.value if reading is not None else None
-    if not isinstance(request, dict):
+    request = read_request(body)
+    if request is None:
         return Toolset(readable=False)
     return toolset_of(request, text_or_none(request.get("model")))
 

@@ -45,7 +45,6 @@ from turngate.core.event import (
 from turngate.core.finding import Code
 from turngate.core.frame import Frame
 from turngate.core.framing import Framing
-from turngate.core.json_text import read_lenient
 from turngate.core.policy import TurnPolicy
 from turngate.core.session import Decoder
 from turngate.core.toolset import Toolset, collect
@@ -65,6 +64,7 @@ from turngate.dialects.base import (
     may_hold,
     names_carrier,
     read_event,
+    read_request,
     sse,
     text_or_none,
     twins,
@@ -127,9 +127,8 @@ class MistralConversations:
 
     def toolset(self, body: bytes) -> Toolset:
         """Read `tools`, `stream` and `handoff_execution`."""
-        reading = read_lenient(body)
-        request = reading.value if reading is not None else None
-        if not isinstance(request, dict):
+        request = read_request(body)
+        if request is None:
             return Toolset(readable=False)
         tools, ambiguous = collect(function_tools(request.get("tools")))
         return ConversationToolset(

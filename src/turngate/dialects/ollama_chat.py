@@ -40,7 +40,7 @@ from turngate.core.event import (
 from turngate.core.finding import Code
 from turngate.core.frame import Frame
 from turngate.core.framing import BODY, NDJSON, Framing
-from turngate.core.json_text import read_lenient, says_once
+from turngate.core.json_text import says_once
 from turngate.core.policy import TurnPolicy
 from turngate.core.session import Decoder
 from turngate.core.toolset import Toolset, collect
@@ -57,6 +57,7 @@ from turngate.dialects.base import (
     listed,
     may_carry,
     read_event,
+    read_request,
     text_or_none,
     twins,
     wire_word,
@@ -125,9 +126,8 @@ class OllamaChat:
 
     def toolset(self, body: bytes) -> Toolset:
         """Read `tools` and `stream`, which is on unless it is switched off."""
-        reading = read_lenient(body)
-        request = reading.value if reading is not None else None
-        if not isinstance(request, dict):
+        request = read_request(body)
+        if request is None:
             return Toolset(readable=False)
         tools, ambiguous = collect(function_tools(request.get("tools")))
         streamed = request.get("stream") is not False

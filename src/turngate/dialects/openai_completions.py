@@ -43,6 +43,7 @@ from turngate.dialects.base import (
     is_index,
     listed,
     may_carry,
+    read_request,
     sse,
     text_or_none,
     wire_word,
@@ -78,9 +79,8 @@ class OpenAICompletions:
 
     def toolset(self, body: bytes) -> Toolset:
         """The format declares no tools; read `model` and `stream`."""
-        reading = read_lenient(body)
-        request = reading.value if reading is not None else None
-        if not isinstance(request, dict):
+        request = read_request(body)
+        if request is None:
             return Toolset(readable=False)
         return Toolset(streamed=request.get("stream") is True, model=text_or_none(request.get("model")))
 

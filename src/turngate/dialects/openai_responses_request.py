@@ -11,9 +11,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from turngate.core.event import CallKind, RunsOn
-from turngate.core.json_text import read_lenient
 from turngate.core.toolset import Tool, Toolset, collect
-from turngate.dialects.base import listed, text_or_none
+from turngate.dialects.base import listed, read_request, text_or_none
 
 # What the agent runs, by type of tool; the format alone says what its calls look like.
 _BUILTIN = {
@@ -33,9 +32,8 @@ def read_toolset(body: bytes) -> Toolset:
     """The tools of a request; an unreadable body declares none, and no body at all only fetches a response."""
     if not body:
         return Toolset(replayed=True)
-    reading = read_lenient(body)
-    request = reading.value if reading is not None else None
-    if not isinstance(request, dict):
+    request = read_request(body)
+    if request is None:
         return Toolset(readable=False)
     brought = (
         entry
