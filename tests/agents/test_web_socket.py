@@ -22,7 +22,10 @@ REQUEST = {"input": "go", "tools": [{"type": "function", "name": "exec_command",
 @pytest.fixture
 def play(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[tuple[Play, ClientConnection]]:
     played = Play(Responses(), cases.BY_NAME[request.param], tmp_path / "proof", Log())
-    with provider(played) as port, connect(f"ws://127.0.0.1:{port}/v1/responses", proxy=None, close_timeout=0.1) as client:
+    with (
+        provider(played) as port,
+        connect(f"ws://127.0.0.1:{port}/v1/responses", proxy=None, close_timeout=0.1) as client,
+    ):
         yield played, client
 
 
