@@ -58,7 +58,7 @@ soak: $(VENV)/test.stamp  ## The long forms of the fuzz, crash and memory tests.
 	TURNGATE_SOAK=1 $(BIN)/pytest -n 2 --dist loadfile tests/soak tests/ledger tests/operator tests/core tests/corpus tests/node
 
 durations: setup  ## Measure again which tests take long; `make test` begins with them.
-	TURNGATE_DURATIONS=1 $(BIN)/python -m pytest -n 4 -p tests.order
+	$(BIN)/python -m pytest -n 4 -p tests.order --measure
 
 lock:  ## Pin again what pyproject.toml asks for.
 	uv pip compile -q --universal --python-version 3.11 --generate-hashes --no-annotate --no-header --no-emit-index-url \

@@ -7,7 +7,6 @@ else. `make durations` measures again.
 
 from __future__ import annotations
 
-import os
 import tomllib
 from collections import defaultdict
 from pathlib import Path
@@ -63,6 +62,10 @@ class Stopwatch:
         DURATIONS.write_text(HEAD + "".join(lines))
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--measure", action="store_true", help="write down which files take long")
+
+
 def pytest_configure(config: pytest.Config) -> None:
-    if os.environ.get("TURNGATE_DURATIONS") == "1" and not hasattr(config, "workerinput"):
+    if config.option.measure and not hasattr(config, "workerinput"):
         config.pluginmanager.register(Stopwatch())
