@@ -25,6 +25,9 @@ CHAT = "/provider/v1/chat/completions"
 KEY, PROMPT, OUTPUT, ARGUMENT = "canary-key-7f", "canary-prompt-7f", "canary-output-7f", "canary-argument-7f"
 """Words that may stand in no log, ledger or error of ours."""
 
+PATIENCE_S = 5.0
+"""Seconds for which a gate that was stopped may still end turns."""
+
 SSE_HEAD = b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n"
 UNTIL_CLOSE = b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nConnection: close\r\n\r\n"
 DONE = b"data: [DONE]\n\n"
@@ -263,6 +266,8 @@ async def running(config: Config) -> AsyncIterator[tuple[Gate, GateServer, int]]
             gate.stop_all()
             server.should_exit = server.force_exit = True
             await serve
+            if left := server.server_state.tasks:
+                await asyncio.wait(left, timeout=PATIENCE_S)  # forced, uvicorn leaves them to the loop's end
 
 
 def answering(*pieces: bytes, then: Script | None = None) -> Script:
