@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 from tests.conformance.kit import playing, scenario
+from turngate.conformance.adapters import worker
 from turngate.conformance.adapters.worker import Ask
 from turngate.conformance.gateway import request_of
 from turngate.conformance.observation import SeenCall
@@ -25,6 +26,11 @@ def told_by(way: Callable[[Ask], Any], name: str) -> tuple[list[SeenCall], str]:
             request = json.loads(request_of(take))
             await asyncio.to_thread(way, Ask(1, stage.origin, take.scenario.dialect, request, lines.append))
 
-    asyncio.run(main())
+    try:
+        asyncio.run(main())
+    finally:
+        # Whatever keeps connections for the next ask would keep them until the interpreter ends.
+        for key in [key for key, client in worker._clients.items() if hasattr(client, "close")]:
+            worker._clients.pop(key).close()
     calls = [SeenCall(**line["call"]) for line in lines if "call" in line]
     return calls, "".join(line.get("text", "") for line in lines)
