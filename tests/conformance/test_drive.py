@@ -142,7 +142,8 @@ def test_an_adapter_that_cannot_start_is_told(own: Path) -> None:
 
 def test_an_adapter_gets_only_the_dialects_that_it_speaks(own: Path) -> None:
     with pytest.raises(
-        AdapterError, match="mistral speaks mistral_chat and has the ways raw, whole; no scenario is left"
+        AdapterError,
+        match="mistral speaks mistral_chat, mistral_conversations and has the ways raw, whole; no scenario is left",
     ):
         driven("mistral", [SOUND], own)
 
