@@ -283,7 +283,7 @@ def spellings(key: str) -> Iterator[str]:
     yield json.dumps(name.upper())
     yield json.dumps(name.title())
     if name:
-        yield f'"\\u{ord(name[-1]):04x}"' if len(name) == 1 else f'{key[:-2]}\\u{ord(name[-1]):04x}"'
+        yield f'{json.dumps(name[:-1])[:-1]}\\u{ord(name[-1]):04x}"'
         yield json.dumps(name + "\\")
 
 
