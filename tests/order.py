@@ -16,7 +16,7 @@ import pytest
 from xdist.scheduler import LoadFileScheduling  # type: ignore[import-untyped]
 
 DURATIONS = Path(__file__).with_name("durations.toml")
-HEAD = "# Seconds on two cores, as `make durations` has measured them; see order.py.\n"
+HEAD = "# Seconds, as `make durations` has measured them; only their order matters, see order.py.\n"
 LISTED_S = 3
 """Files that take less are not worth a line."""
 
