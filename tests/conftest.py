@@ -9,11 +9,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from hypothesis import settings
 
 if TYPE_CHECKING:
     from tests.postgres import Cluster
 
 NO_SKIPS = os.environ.get("TURNGATE_NO_SKIPS") == "1"
+
+# A timing never decides a test, and hypothesis has an example fail that took 0.2 s on a busy machine.
+settings.register_profile("turngate", deadline=None)
+settings.load_profile("turngate")
 
 
 @pytest.hookimpl(wrapper=True)
