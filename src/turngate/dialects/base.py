@@ -200,6 +200,8 @@ def text_or_none(value: Any) -> str | None:
 def wire_word(value: Any) -> str:
     """A provider's own word for something, short enough and tame enough to be recorded."""
     word = value if isinstance(value, str) else type(value).__name__
+    if len(word) <= 64 and word.isascii() and word.isidentifier():
+        return word
     return "".join(char for char in word[:64] if char.isalnum() or char in "_-.:/ ")
 
 
