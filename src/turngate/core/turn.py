@@ -183,11 +183,8 @@ class Turn:
     overran: bool = False
     """Whether a limit was exceeded; findings are bounded, so this is remembered apart from them."""
 
-    _argument_limit: int = field(init=False, repr=False)
-
     def __post_init__(self) -> None:
         self.findings.limit = self.policy.limits.findings
-        self._argument_limit = self.policy.limits.argument_bytes
 
     @property
     def agent_calls(self) -> list[Slot]:
@@ -307,7 +304,7 @@ class Turn:
             self.findings.add(table_finding(Code.DELTA_AFTER_TERMINAL, slot.path))
         self._step_slot(slot, _FRAGMENT, now)
         self._grow(slot, event.text)
-        return _TOOL if slot.runs_on is _AGENT else Signal.ORDERED
+        return _slot_signal(slot)
 
     def _slot_copied(self, event: SlotCopied, now: float) -> Signal:
         slot = self.slots.get(event.slot)
@@ -320,14 +317,14 @@ class Turn:
         return _slot_signal(slot)
 
     def _grow(self, slot: Slot, text: str) -> None:
-        if slot.argument_bytes > self._argument_limit:
+        if slot.argument_bytes > self.policy.limits.argument_bytes:
             return
-        slot.argument_bytes += len(text) if text.isascii() else _size(text)
+        slot.argument_bytes += _size(text)
         if self._fits(slot, slot.argument_bytes):
             slot.pieces.append(text)
 
     def _fits(self, slot: Slot, size: int) -> bool:
-        limit = self._argument_limit
+        limit = self.policy.limits.argument_bytes
         if size <= limit:
             return True
         self.overrun(f"more than {limit} bytes of arguments", slot.path)
@@ -441,7 +438,7 @@ def _size(text: str) -> int:
 
 
 def _slot_signal(slot: Slot) -> Signal:
-    return Signal.TOOL if slot.runs_on is RunsOn.AGENT else Signal.ORDERED
+    return _TOOL if slot.runs_on is _AGENT else Signal.ORDERED
 
 
 _APPLY: dict[type, Callable[..., Signal]] = {

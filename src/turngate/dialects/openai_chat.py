@@ -55,9 +55,11 @@ from turngate.dialects.base import (
     blank_to_none,
     encode,
     frame_fault,
+    is_index,
     listed,
     may_carry,
     may_hold,
+    read_request,
     sse,
     text_or_none,
     twins,
@@ -123,9 +125,8 @@ class OpenAIChat:
 
     def toolset(self, body: bytes) -> Toolset:
         """Read `tools`, the legacy `functions`, `tool_choice` and `stream`."""
-        reading = read_lenient(body)
-        request = reading.value if reading is not None else None
-        if not isinstance(request, dict):
+        request = read_request(body)
+        if request is None:
             return Toolset(readable=False)
         tools, ambiguous = collect(
             [tool for entry in _declared(request) if (tool := _tool(entry)) is not None]
@@ -277,8 +278,7 @@ class ChatDecoder:
             suspect = may_carry(data, self.carriers)
             message = "a chunk that some clients cannot read"
             events.append(Defect(Code.INVALID_CHUNK, message, may_carry_call=suspect))
-        if not _TAME.issuperset(chunk):
-            events += [*_twins("chunk", chunk), *_stray_calls("chunk", chunk)]
+        events += _odd_keys("chunk", chunk)
         events += self._open(chunk)
         choices = chunk.get("choices")
         fault = _fault(chunk)
@@ -332,13 +332,11 @@ class ChatDecoder:
         if not isinstance(choice, dict):
             return [Defect(Code.INVALID_CHOICE, "a choice that is no object", f"choices[{position}]")]
         index: Any = choice.get("index", None if self._streamed else position)
-        path = f"choices[{index if _is_index(index) else position}]"
-        if not _is_index(index):
+        path = f"choices[{index if is_index(index) else position}]"
+        if not is_index(index):
             suspect = may_carry(data, self.carriers)
             return [Defect(Code.INVALID_SLOT, "a choice without a valid index", path, may_carry_call=suspect)]
-        events: list[Event] = []
-        if not _TAME.issuperset(choice):
-            events += [*_twins(path, choice), *_stray_calls(path, choice)]
+        events = _odd_keys(path, choice)
         if index not in self._choices:
             if self._streamed and index != len(self._choices):
                 # openai-python's helper keeps choices by position: it raises at one that skips those before it.
@@ -384,9 +382,7 @@ class ChatDecoder:
         return [ChoiceClosed(index, wire_word(reason), ending, path)]
 
     def _delta(self, choice: int, path: str, delta: Mapping[str, Any], data: bytes) -> list[Event]:
-        events: list[Event] = []
-        if not _TAME_IN_DELTA.issuperset(delta):
-            events += [*_twins(path, delta), *_stray_calls(path, delta, *_CALLS)]
+        events = _odd_keys(path, delta, _TAME_IN_DELTA)
         calls = delta.get("tool_calls")
         if calls is not None and not isinstance(calls, list):
             events.append(Defect(Code.INVALID_TOOL_CALLS, "tool_calls that is no list", path))
@@ -406,7 +402,7 @@ class ChatDecoder:
         if not isinstance(call, dict):
             return [Defect(Code.INVALID_TOOL_CALL, "an entry that is no object", f"{path}[{position}]")]
         index = call.get("index") if self._streamed else position
-        where = f"{path}[{index if _is_index(index) else position}]"
+        where = f"{path}[{index if is_index(index) else position}]"
         function, custom = call.get("function"), call.get("custom")
         twins = [*_twins(where, call), *_twins(where, function), *_twins(where, custom)]
         kind = CallKind.CUSTOM if call.get("type") == "custom" or custom is not None else CallKind.FUNCTION
@@ -425,7 +421,7 @@ class ChatDecoder:
         key = self._key(choice, index, body)
         if key is None:
             return [*twins, Defect(Code.INVALID_SLOT, "a call without a valid index", where)]
-        if key not in self._slots and _is_index(index):
+        if key not in self._slots and is_index(index):
             expected = self._numbered.get(choice, 0)
             self._numbered[choice] = expected + 1
             if index != expected:
@@ -441,7 +437,7 @@ class ChatDecoder:
         return [*twins, *slot, *self._parts(key, where, call.get("id"), body.get("name"), text, raw)]
 
     def _key(self, choice: int, index: Any, body: Mapping[str, Any]) -> SlotKey | None:
-        if _is_index(index):
+        if is_index(index):
             return (choice, index)
         # Without an index only a whole call can be told from a continuation of another one.
         if index is None and self._policy.accepts(Quirk.MISSING_INDEX) and body.get("name"):
@@ -527,19 +523,20 @@ def _commutes(event: Event) -> bool:
     return isinstance(event, Prose) and event.commutes
 
 
-def _is_index(value: Any) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool) and value >= 0
-
-
 def _twins(path: str, value: Any) -> list[Event]:
-    return (
-        twins(path, value, _KNOWN) if isinstance(value, dict) and not _TAME_IN_DELTA.issuperset(value) else []
-    )
+    return twins(path, value, _KNOWN) if isinstance(value, dict) else []
 
 
-def _stray_calls(path: str, value: Mapping[str, Any], *places: str) -> list[Event]:
+def _odd_keys(path: str, value: Mapping[str, Any], tame: frozenset[str] = _TAME) -> list[Event]:
+    """What the keys are that an object of the format does not have: nothing, for nearly every chunk."""
+    if tame.issuperset(value):
+        return []
+    return [*_twins(path, value), *_stray_calls(path, value, tame)]
+
+
+def _stray_calls(path: str, value: Mapping[str, Any], tame: frozenset[str]) -> list[Event]:
     """Keys that carry calls in a place where the format has none: nobody knows which client looks there."""
-    strays = [key for key in value if CALL_WORD in key.lower() and key not in places]
+    strays = [key for key in value if key not in tame and CALL_WORD in key.lower()]
     if not any(value[key] for key in strays):
         return []
     return [Defect(Code.UNSUPPORTED_EVENT, f"calls in an unknown place, {wire_word(strays[0])!r}", path)]

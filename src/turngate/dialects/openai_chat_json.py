@@ -12,6 +12,7 @@ import msgspec
 from msgspec import UNSET, Raw, Struct, UnsetType
 
 from turngate.core.json_text import says_once
+from turngate.dialects.base import exact_text
 
 Null: TypeAlias = UnsetType | None
 """Says nothing, where it is there at all."""
@@ -172,13 +173,6 @@ def _is_nameless(chunk: _Chunk | _PieceChunk) -> bool:
     return CHUNK not in (*said, chunk.system_fingerprint, chunk.obfuscation)
 
 
-def _text_of(raw: Raw) -> str | None:
-    try:
-        return bytes(raw).decode("utf-8", "surrogatepass")
-    except UnicodeDecodeError:
-        return None
-
-
 def raw_arguments(data: bytes, choice: int, position: int, *, streamed: bool) -> str | None:
     """The exact JSON text of arguments that are an object, as the wire has it."""
     try:
@@ -189,5 +183,5 @@ def raw_arguments(data: bytes, choice: int, position: int, *, streamed: bool) ->
         message = entry.delta if streamed else entry.message
         calls = (message.tool_calls if message is not None else None) or []
         if position < len(calls) and (function := calls[position].function) is not None:
-            return _text_of(function.arguments)
+            return exact_text(bytes(function.arguments))
     return None

@@ -20,6 +20,7 @@ from turngate.ledger.entry import TurnStart
 from turngate.proxy.answers import Answers
 from turngate.proxy.front_socket import connection_of
 from turngate.proxy.headers import Headers, request_headers
+from turngate.proxy.incoming import Receive, Scope, Send
 from turngate.proxy.lane import SPEECH, LaneTurn
 from turngate.proxy.relay import Judging, TurnRelay
 from turngate.proxy.reply import Reply
@@ -30,9 +31,6 @@ from turngate.proxy.web_socket import (
     CONNECTION,
     HANDSHAKE,
     Opened,
-    Receive,
-    Scope,
-    Send,
     SocketRelay,
     crossing,
     start_of,

@@ -156,7 +156,7 @@ def content_coding(headers: Iterable[tuple[bytes, bytes]]) -> str:
 def _ended_here(headers: list[tuple[bytes, bytes]]) -> frozenset[bytes]:
     """What the Connection field ends here, besides what always does."""
     options = connection_options(headers)
-    return options.difference(misplaced_options(options)) if options else options
+    return options.difference(misplaced_options(options))
 
 
 def _crossing(headers: list[tuple[bytes, bytes]], dropped: frozenset[bytes]) -> Headers:

@@ -12,10 +12,10 @@ import contextlib
 import hashlib
 import traceback
 from collections import OrderedDict
-from collections.abc import Awaitable, Callable, Iterable, Mapping, MutableMapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final, Protocol
+from typing import Final, Protocol
 
 import structlog
 
@@ -33,6 +33,7 @@ from turngate.ledger.turn_id import PREFIX, new_turn_id
 from turngate.proxy.claim import owner_digest
 from turngate.proxy.front_socket import SocketConnection, connection_of
 from turngate.proxy.headers import Headers, response_headers, signed_fields
+from turngate.proxy.incoming import Receive, Scope, Send
 from turngate.proxy.lane import SPEECH, Lane, LaneReply, LaneTurn
 from turngate.proxy.ownership import conversation_of, owner_of
 from turngate.proxy.record import turn_start
@@ -41,10 +42,6 @@ from turngate.proxy.route import Route
 from turngate.proxy.shared import Shared
 from turngate.proxy.stop import Stop, facts_of
 from turngate.transport.web_socket import Closed, Pairs, UpstreamSocket
-
-Scope = MutableMapping[str, Any]
-Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
-Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
 
 METHOD: Final = "WEBSOCKET"
 """Stands before the path where a route is named, as `POST` does for requests."""
