@@ -27,7 +27,8 @@ from turngate.core.session import Decoder
 from turngate.core.toolset import Toolset
 from turngate.core.verdict import BlockNotice
 from turngate.dialects.base import encode, sse
-from turngate.dialects.openai_chat import ChatDecoder, OpenAIChat, error_envelope, error_fields
+from turngate.dialects.openai_chat import ChatDecoder, OpenAIChat
+from turngate.dialects.openai_chat_block import error_envelope, error_fields
 
 INHERENT = frozenset({Quirk.MISSING_INDEX, Quirk.ARGUMENTS_OBJECT, Quirk.NULL_TEXT_ID})
 """Allowed by the format itself."""
@@ -67,7 +68,8 @@ class MistralDecoder(ChatDecoder):
 
     def block_event(self, notice: BlockNotice) -> bytes:
         """A last chunk in words, then an `error` object."""
-        said = self._chunk(notice, next(iter(self._unended()), 0), {"content": notice.message}, "error")
+        index = next(iter(self._shown.unended(self._choices)), 0)
+        said = self._chunk(notice, index, {"content": notice.message}, "error")
         return said + sse(error_envelope(notice.message, notice.details))
 
     def block_body(self, notice: BlockNotice) -> bytes:

@@ -65,7 +65,7 @@ from turngate.dialects.base import (
 )
 from turngate.dialects.openai_assistants_block import RUN, STEP, Shown, block_notice
 from turngate.dialects.openai_assistants_calls import KNOWN, Calls, shows_calls, waits
-from turngate.dialects.openai_chat import error_envelope
+from turngate.dialects.openai_chat_block import error_envelope
 
 CARRIERS = (b"tool_call", b"required_action", b'"function"')
 """Stand wherever a call does."""

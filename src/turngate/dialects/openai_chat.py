@@ -49,7 +49,6 @@ from turngate.core.toolset import Tool, Toolset, collect
 from turngate.core.verdict import BlockNotice
 from turngate.dialects.base import (
     KEEP_ALIVE,
-    OPENAI_ERROR_TYPE,
     SSE_OR_BODY,
     blank_or_comment,
     blank_to_none,
@@ -58,13 +57,13 @@ from turngate.dialects.base import (
     is_index,
     listed,
     may_carry,
-    may_hold,
     read_request,
     sse,
     text_or_none,
     twins,
     wire_word,
 )
+from turngate.dialects.openai_chat_block import Shown, error_envelope
 from turngate.dialects.openai_chat_json import CHUNK, argument_piece, is_text, raw_arguments
 
 CALL_WORD = "_call"
@@ -170,32 +169,20 @@ def _names_one(choice: Any) -> bool:
     return isinstance(choice, dict) and choice.get("type") in (None, "function", "custom", "tool")
 
 
-def error_envelope(message: str, details: Mapping[str, object]) -> dict[str, object]:
-    """OpenAI's error object, with what turngate adds."""
-    return {"error": {**error_fields(message, details), "turngate": details}}
-
-
-def error_fields(message: str, details: Mapping[str, object]) -> dict[str, object]:
-    """What the error object of the format has."""
-    return {"message": message, "type": OPENAI_ERROR_TYPE, "param": None, "code": details["reason"]}
-
-
 class ChatDecoder:
     """One reply. `streamed` tells chunks from one whole completion."""
 
     __slots__ = (
         "_called",
         "_choices",
-        "_ended",
         "_finished",
-        "_holding",
         "_kinds",
-        "_met",
         "_numbered",
         "_opened",
         "_plain",
         "_policy",
         "_response_id",
+        "_shown",
         "_slots",
         "_streamed",
         "_tools",
@@ -218,11 +205,7 @@ class ChatDecoder:
         """How many numbered calls each choice has."""
         self._choices: set[int] = set()
         self._finished: set[int] = set()
-        self._met: set[int] = set()
-        """The choices that the client has seen something of."""
-        self._ended: set[int] = set()
-        """The choices whose end the client has seen."""
-        self._holding = False
+        self._shown = Shown()
         self._slots: dict[SlotKey, CallKind] = {}
         self._unindexed = 0
         # Choice 0 is open and alone, and all chunks call themselves alike: the state of nearly every frame.
@@ -243,17 +226,8 @@ class ChatDecoder:
         if data == b"[DONE]" and self._streamed and frame.fault in (None, FrameFault.UNTERMINATED):
             return (TurnClosed("[DONE]"),)
         events = [*frame_fault(frame, self.carriers), *self._read(data)]
-        self._follow(events)
+        self._shown.follow(events, self._choices, self._finished)
         return events
-
-    def _follow(self, events: Sequence[Event]) -> None:
-        """Keep what the client sees of the choices: all until something is held, then what overtakes it."""
-        self._holding = self._holding or may_hold(events)
-        if not self._holding:
-            self._met |= self._choices
-            self._ended |= self._finished
-        elif all(isinstance(event, ChoiceOpened) or _commutes(event) for event in events):
-            self._met.update(event.choice for event in events if isinstance(event, Prose))
 
     def _piece(self, data: bytes) -> Fragment | None:
         """One more piece of the arguments of a known call, if the chunk is nothing else."""
@@ -361,8 +335,7 @@ class ChatDecoder:
         text = any(bool(value) for key, value in delta.items() if key not in _NOT_TEXT)
         if text or not calls:
             plain = _PLAIN_CHOICE.issuperset(choice) and _COMMUTING_DELTA.issuperset(delta)
-            in_order = index in self._met or index == len(self._met)
-            commutes = self._streamed and plain and text and not finish and in_order
+            commutes = self._streamed and plain and text and not finish and self._shown.takes(index)
             events.append(Prose(index, trailer=not text, commutes=commutes))
         return [*events, *calls, *finish]
 
@@ -490,14 +463,12 @@ class ChatDecoder:
 
     def block_notice(self, notice: BlockNotice) -> bytes:
         """A text delta and `stop` for every choice that is still open for the client, then `[DONE]`."""
-        endings = []
-        for index in self._unended() or [0]:
-            # Once for each choice: a helper refuses one without a role, and another joins the roles of two chunks.
-            role = {} if index in self._met else {"role": "assistant"}
-            endings.append(self._chunk(notice, index, {**role, "content": notice.message}, None))
-            if index not in self._ended:
-                endings.append(self._chunk(notice, index, {}, "stop"))
-        return b"".join([*endings, b"data: [DONE]\n\n"])
+        chunks = [
+            self._chunk(notice, index, delta, reason)
+            for index in self._shown.unended(self._choices) or [0]
+            for delta, reason in self._shown.ending(index, notice.message)
+        ]
+        return b"".join([*chunks, b"data: [DONE]\n\n"])
 
     def _chunk(self, notice: BlockNotice, index: int, delta: Mapping[str, str], reason: str | None) -> bytes:
         """A chunk of our own, as one of the response's."""
@@ -505,22 +476,9 @@ class ChatDecoder:
         choice = {"index": index, "delta": delta, "finish_reason": reason}
         return sse({**base, "model": self._tools.model or "turngate", "choices": [choice]})
 
-    def _unended(self) -> list[int]:
-        """The choices that have not ended for the client. One that it has not met follows the others without a gap."""
-        unended, met = list[int](), set(self._met)
-        for index in sorted(self._choices - self._ended):
-            if index in met or index == len(met):
-                met.add(index)
-                unended.append(index)
-        return unended
-
     def block_body(self, notice: BlockNotice) -> bytes:
         """OpenAI's error envelope."""
         return encode(error_envelope(notice.message, notice.details))
-
-
-def _commutes(event: Event) -> bool:
-    return isinstance(event, Prose) and event.commutes
 
 
 def _twins(path: str, value: Any) -> list[Event]:

@@ -48,7 +48,7 @@ from turngate.dialects.base import (
     text_or_none,
     wire_word,
 )
-from turngate.dialects.openai_chat import error_envelope
+from turngate.dialects.openai_chat_block import error_envelope
 
 CARRIERS = (b"_call", b"tool_use", b"toolcall", b"functioncall")
 """Stands in the calls of every format that a server of completions may speak beside this one."""
