@@ -48,6 +48,7 @@ from turngate.core.toolset import Toolset
 from turngate.core.verdict import BlockNotice
 from turngate.dialects.base import (
     KEEP_ALIVE,
+    LINE_FEED,
     blank_or_comment,
     encode,
     frame_fault,
@@ -71,7 +72,6 @@ _REPLY = frozenset(
     }
 )  # fmt: skip
 _CODE_ASSIST = re.compile(r"/v[0-9]+internal:(generateContent|streamGenerateContent)$")
-_LF = 0x0A
 _IN_PLACE: tuple[Event, ...] = (Prose(trailer=True),)
 
 
@@ -150,7 +150,7 @@ class GenerateDecoder:
 
     def _is_text(self, data: bytes) -> bool:
         # Only in an array it is usual to spread a response over lines; elsewhere one of them might be another event.
-        return (self._in_array or _LF not in data) and is_text(data, self._response_id)
+        return (self._in_array or LINE_FEED not in data) and is_text(data, self._response_id)
 
     def _strangers(self, frame: Frame) -> list[Event]:
         """What the official clients do not take for a response: some drop it, others raise."""

@@ -12,7 +12,7 @@ import msgspec
 from msgspec import UNSET, Raw, Struct, UnsetType
 
 from turngate.core.json_text import says_once
-from turngate.dialects.base import exact_text
+from turngate.dialects.base import LINE_FEED, exact_text
 
 Null: TypeAlias = UnsetType | None
 """Says nothing, where it is there at all."""
@@ -103,8 +103,6 @@ class _PieceChunk(Struct, forbid_unknown_fields=True, kw_only=True, gc=False):
 
 _decode_piece = msgspec.json.Decoder(_PieceChunk).decode
 
-_LF = 0x0A
-
 CHUNK: Final = "chat.completion.chunk"
 """What chunks call themselves."""
 
@@ -138,7 +136,7 @@ def is_text(data: bytes, kind: str | None) -> bool:
 
     No reader finds a call in it or an end. A line of it on its own might be another event.
     """
-    if _LF in data:
+    if LINE_FEED in data:
         return False
     try:
         chunk = _decode_prose(data)
@@ -153,7 +151,7 @@ def is_text(data: bytes, kind: str | None) -> bool:
 
 def argument_piece(data: bytes, kind: str | None) -> tuple[int, str] | None:
     """Call index and text, if a chunk of that `kind` is one piece of the arguments of one call of choice 0 and nothing else."""
-    if _LF in data:
+    if LINE_FEED in data:
         return None
     try:
         chunk = _decode_piece(data)

@@ -13,7 +13,7 @@ import msgspec
 from msgspec import UNSET, Raw, Struct, UnsetType
 
 from turngate.core.json_text import says_once
-from turngate.dialects.base import exact_text
+from turngate.dialects.base import LINE_FEED, exact_text
 
 TEXT_DELTAS: Final = frozenset(
     {
@@ -46,8 +46,6 @@ class Delta(Struct, forbid_unknown_fields=True, kw_only=True, gc=False):
     obfuscation: str | UnsetType | None = UNSET
     stream_id: str | UnsetType | None = UNSET
 
-
-_LF: Final = 0x0A
 
 _decode_delta = msgspec.json.Decoder(Delta).decode
 
@@ -92,7 +90,7 @@ NO_PARAMETERS: Final = RawItem()
 
 def read_delta(data: bytes) -> Delta | None:
     """The event, if it is nothing but one piece of text or arguments. A line of it on its own might be another event."""
-    if _LF in data:
+    if LINE_FEED in data:
         return None
     try:
         event = _decode_delta(data)
