@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import hashlib
 import inspect
 import json
 import queue
 import socket
 import time
+import weakref
 from collections.abc import Iterator
 from typing import Any
 
@@ -473,11 +475,15 @@ class Driven:
         assert self.loop is not None
         self.loop.call_soon_threadsafe(self.pieces.put_nowait, piece)
 
-    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
-        self.loop, self.scope = asyncio.get_running_loop(), scope
-        assert (await receive())["more_body"] is False
+    def watch(self, receive: Any) -> None:
         watcher = asyncio.ensure_future(receive())
         watcher.add_done_callback(lambda done: self.events.put(done.result()["type"]))
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        self.loop, self.scope = asyncio.get_running_loop(), scope
+        while (await receive())["more_body"]:
+            pass
+        self.watch(receive)
         await send({"type": "http.response.start", "status": 200})
         self.events.put("started")
         while (piece := await self.pieces.get()) is not None:
@@ -608,6 +614,123 @@ def test_small_writes_are_not_delayed() -> None:
             client.sendall(GET)
             assert next_response(client).status == 200
             assert found.get(timeout=PATIENCE_S) == 1, loop
+
+
+# Clients that leave, told without a task that waits
+
+
+class Watching(Driven):
+    """Has the front tell of its client, and says so with the request's target."""
+
+    def watch(self, _receive: Any) -> None:
+        front = front_of(self.scope)
+        front.watch(lambda: self.events.put(f"{front.target.decode()} left"))
+
+
+@pytest.fixture
+def watching() -> Watching:
+    return Watching()
+
+
+@pytest.fixture(params=["uvloop", "asyncio"])
+def watched(request: pytest.FixtureRequest, watching: Watching) -> Iterator[Served]:
+    with serve(watching, FrontLimits(linger_s=1), loop=request.param) as server:
+        yield server
+
+
+def test_a_client_that_leaves_is_told_of_although_its_large_body_had_paused_the_reading(
+    watched: Served, watching: Watching
+) -> None:
+    with watched.connect() as client:
+        client.sendall(post(300_000) + b"a" * 300_000)
+        assert watching.events.get(timeout=PATIENCE_S) == "started"
+    assert watching.events.get(timeout=PATIENCE_S) == "/x left"
+    watching.put(b"")
+
+
+def test_a_client_that_leaves_is_told_of_to_the_request_being_answered_and_no_other(
+    watched: Served, watching: Watching
+) -> None:
+    with watched.connect() as client:
+        client.sendall(GET)
+        assert watching.events.get(timeout=PATIENCE_S) == "started"
+        watching.put(b"")
+        assert next_response(client).status == 200
+        client.sendall(GET.replace(b"/x", b"/y") + GET)
+        assert watching.events.get(timeout=PATIENCE_S) == "started"
+        client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b"\x01\0\0\0\0\0\0\0")
+    for _ in range(100):
+        watching.put(b"a" * 65536)
+    assert watching.events.get(timeout=PATIENCE_S) == "/y left"
+    watching.put(b"")
+    while watched.server.server_state.tasks:
+        time.sleep(0.01)
+    assert watching.events.empty()
+
+
+def test_a_client_that_is_dropped_is_told_of_once_and_not_at_once(
+    watched: Served, watching: Watching
+) -> None:
+    with watched.connect() as client:
+        client.sendall(GET)
+        assert watching.events.get(timeout=PATIENCE_S) == "started"
+        watching.put(None)
+        read_to_end(client)
+    assert [watching.events.get(timeout=PATIENCE_S) for _ in range(2)] == ["aborted", "/x left"]
+    while watched.server.server_state.tasks or watched.server.server_state.connections:
+        time.sleep(0.01)
+    assert watching.events.empty()
+
+
+def test_a_client_that_had_left_before_is_told_of_and_one_that_was_answered_is_not() -> None:
+    events: queue.Queue[str] = queue.Queue()
+
+    async def late(scope: Any, receive: Any, send: Any) -> None:
+        if front_of(scope).target == b"/x":
+            await send({"type": "http.response.start", "status": 200})
+            await send({"type": "http.response.body"})
+        while (await receive())["type"] != "http.disconnect":
+            pass
+        front_of(scope).watch(lambda: events.put(scope["path"]))
+
+    with serve(late) as served, served.connect() as client:
+        client.sendall(GET)
+        assert next_response(client).status == 200
+        client.sendall(GET.replace(b"/x", b"/y"))
+        client.shutdown(socket.SHUT_RDWR)
+        assert events.get(timeout=PATIENCE_S) == "/y"
+    assert events.empty()
+
+
+def test_a_request_that_is_over_leaves_nothing_to_the_collector() -> None:
+    """Its scope, its headers and its connection die with it: at the gate's thresholds the collector looks seldom."""
+    scopes: list[weakref.ref[Any]] = []
+
+    async def answer(scope: Any, _receive: Any, send: Any) -> None:
+        scopes.append(weakref.ref(scope["held"]))
+        await send({"type": "http.response.start", "status": 200})
+        await send({"type": "http.response.body"})
+
+    class Held:
+        """Something that a weak reference can follow, which a dict is not."""
+
+    class Holding(front_protocol(FrontLimits())):  # type: ignore[misc]
+        def on_headers_complete(self) -> None:
+            super().on_headers_complete()
+            self.scope["held"] = Held()
+
+    gc.disable()
+    try:
+        with serve(answer, http=Holding) as served, served.connect() as client:
+            for _ in range(3):
+                client.sendall(GET)
+                assert next_response(client).status == 200
+            while served.server.server_state.tasks:
+                time.sleep(0.01)
+            # The newest one is still the connection's own.
+            assert [held() is None for held in scopes] == [True, True, False]
+    finally:
+        gc.enable()
 
 
 # The pieces

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import MutableMapping
+from collections.abc import Callable, MutableMapping
 from typing import Any
 
 import pytest
@@ -66,19 +66,36 @@ def test_a_request_without_a_host_names_none() -> None:
     assert host_of({"headers": []}) == ""
 
 
+class Client:
+    """Leaves when the test says so."""
+
+    def __init__(self) -> None:
+        self.told: list[Callable[[], None]] = []
+
+    def leave(self) -> None:
+        for left in self.told:
+            left()
+
+
+def new_reply() -> Reply:
+    async def send(_message: MutableMapping[str, Any]) -> None:
+        """The client takes it."""
+
+    return Reply(send, lambda: None, lambda _data: False)
+
+
 @pytest.mark.parametrize("ended", [False, True])
 def test_a_client_that_leaves_before_there_is_a_turn_has_its_request_cancelled_unless_it_is_answered(
     *, ended: bool
 ) -> None:
-    async def send(_message: MutableMapping[str, Any]) -> None:
-        """The client takes it."""
-
     async def main() -> tuple[bool, bool]:
-        reply = Reply(send, lambda: None, lambda _data: False)
+        client = Client()
+        reply = new_reply()
         if ended:
             await reply.whole(204, [], b"")
         waits = asyncio.ensure_future(asyncio.sleep(0.05))
-        watch = ClientWatch(receiving(GONE), waits, reply, None)
+        watch = ClientWatch(client.told.append, waits, reply, None)
+        client.leave()
         await asyncio.wait([waits])
         watch.end()
         return waits.cancelled(), watch.gone
@@ -86,22 +103,25 @@ def test_a_client_that_leaves_before_there_is_a_turn_has_its_request_cancelled_u
     assert asyncio.run(main()) == (not ended, not ended)
 
 
-def test_nobody_is_watched_any_more_once_the_reply_is_over() -> None:
-    async def send(_message: MutableMapping[str, Any]) -> None:
-        """The client takes it."""
-
+def test_a_request_that_is_over_is_not_cancelled() -> None:
     async def main() -> bool:
-        leaves = asyncio.Event()
+        client = Client()
+        waits = asyncio.ensure_future(asyncio.sleep(0))
+        watch = ClientWatch(client.told.append, waits, new_reply(), None)
+        await waits
+        client.leave()
+        return watch.gone
 
-        async def receive() -> MutableMapping[str, Any]:
-            await leaves.wait()
-            return GONE
+    assert not asyncio.run(main())
 
+
+def test_nobody_is_watched_any_more_once_the_reply_is_over() -> None:
+    async def main() -> bool:
+        client = Client()
         waits = asyncio.ensure_future(asyncio.sleep(0.05))
-        watch = ClientWatch(receive, waits, Reply(send, lambda: None, lambda _data: False), None)
-        await asyncio.sleep(0)
+        watch = ClientWatch(client.told.append, waits, new_reply(), None)
         watch.end()
-        leaves.set()
+        client.leave()
         await asyncio.wait([waits])
         return waits.cancelled() or watch.gone
 

@@ -189,7 +189,7 @@ class Gate:
         task = asyncio.current_task()
         if task is None:
             raise RuntimeError("a request is served outside of a task")
-        watch = ClientWatch(receive, task, reply, turn)
+        watch = ClientWatch(front_of(scope).watch, task, reply, turn)
         self._register(turn_id, under_way, task)
         under_way.owner = owner
         conversation = conversation_of(scope["headers"], owner)

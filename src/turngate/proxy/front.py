@@ -71,18 +71,36 @@ class FrontLimits:
     """Bytes buffered for a slow reader before `send` waits."""
 
 
-@dataclass(frozen=True, slots=True)
 class FrontConnection:
-    """What the application can see and do beyond ASGI; it stands in `scope["extensions"]`."""
+    """What the application can see and do beyond ASGI for one request; it stands in `scope["extensions"]`.
 
-    target: bytes
-    """The request target byte for byte. ASGI's own fields lose an empty query."""
-    abort: Callable[[], None]
-    """Drop the connection now: no last chunk, nothing more written, nothing logged."""
-    buffered: Callable[[], int]
-    """How many bytes the client has not yet taken from us."""
-    write: Callable[[bytes], bool]
-    """Write a piece of a started, chunked response at once; False if it must go through `send`, which may have to wait."""
+    It knows its request by a number: a reference to the scope that it stands in would leave both to the cyclic collector.
+    """
+
+    __slots__ = ("_front", "_number", "target", "write")
+
+    def __init__(self, front: FrontProtocol, number: int, target: bytes) -> None:
+        self._front = front
+        self._number = number
+        self.target = target
+        """The request target byte for byte. ASGI's own fields lose an empty query."""
+        self.write: Callable[[bytes], bool] = functools.partial(front.write, number)
+        """Write a piece of a started, chunked response at once; False if it must go through `send`, which may have to wait."""
+
+    def abort(self) -> None:
+        """Drop the connection now: no last chunk, nothing more written, nothing logged."""
+        self._front.abort(self._number)
+
+    def buffered(self) -> int:
+        """How many bytes the client has not yet taken from us."""
+        return self._front.buffered()
+
+    def watch(self, left: Callable[[], None]) -> None:
+        """Have `left` called once, soon after the client leaves or is dropped while this request is being answered.
+
+        What waiting for ASGI's `receive` would tell, for a request that was read whole, without a task that waits.
+        """
+        self._front.watch(self._number, left)
 
 
 def front_of(scope: MutableMapping[str, Any]) -> FrontConnection:
@@ -160,6 +178,11 @@ class FrontProtocol(HttpToolsProtocol):
         """A request whose read is not fully parsed yet: the same read may still show that it is invalid."""
         self._answering: RequestResponseCycle | None = None
         """The request being answered. uvicorn's `cycle` is the newest, which may wait behind it."""
+        self._received = 0
+        self._begun = 0
+        """How many heads were received, and how many requests begun: they are answered in the order in which they came."""
+        self._left: Callable[[], None] | None = None
+        """Who is told if the client leaves the request being answered."""
         self._head_bytes = 0
         self._accounted = 0
         self._unaccounted = 0
@@ -252,14 +275,9 @@ class FrontProtocol(HttpToolsProtocol):
         self._phase = Phase.BODY
         self._disarm()
         self._accounted += _LINE_BYTES
-        connection = FrontConnection(
-            self.url,
-            functools.partial(self._abort, self.scope),
-            self._buffered,
-            functools.partial(self._write, self.scope),
-        )
+        self._received += 1
         # An extension's value is a dict of settings in ASGI; this one is an object, so that the type checker knows it.
-        self.scope["extensions"] = {EXTENSION: connection}  # type: ignore[dict-item]
+        self.scope["extensions"] = {EXTENSION: FrontConnection(self, self._received, self.url)}  # type: ignore[dict-item]
         super().on_headers_complete()
 
     @staticmethod
@@ -308,6 +326,7 @@ class FrontProtocol(HttpToolsProtocol):
 
     def _start_asgi_task(self, cycle: RequestResponseCycle, app: Any) -> None:
         self._answering = cycle
+        self._begun += 1
         if self._feeding:
             self._held = (cycle, app)
         else:
@@ -316,10 +335,42 @@ class FrontProtocol(HttpToolsProtocol):
     def on_response_complete(self) -> None:
         """Go on to the next request, unless the client still sends the body of the answered one."""
         unread = self._phase is Phase.BODY and self._answering is self.cycle
-        self._answering = None
+        self._answering = self._left = None
         super().on_response_complete()
         if unread and not self.transport.is_closing():
             self._linger()
+
+    # What the application may do beyond ASGI, by the number of its request
+
+    def abort(self, number: int) -> None:
+        """Drop the connection while it still belongs to this request."""
+        if self._answering is not None and number == self._begun:
+            self._drop(self._answering)
+
+    def buffered(self) -> int:
+        """What the client has not taken. A connection that closes has nobody to take it, whatever TLS still keeps."""
+        return 0 if self.transport.is_closing() else self.transport.get_write_buffer_size()
+
+    def write(self, number: int, body: bytes) -> bool:
+        """What the cycle's own `send` does for a piece of a chunked body, where it would not have to wait."""
+        cycle = self._answering
+        if cycle is None or number != self._begun or self.flow.write_paused or cycle.disconnected:
+            return False
+        if not cycle.response_started or cycle.response_complete or not cycle.chunked_encoding:
+            return False
+        self.transport.write(b"%x\r\n%b\r\n" % (len(body), body))
+        return True
+
+    def watch(self, number: int, left: Callable[[], None]) -> None:
+        """Tell of the client's leaving. Its end is only seen by who reads, and a large body may have paused that."""
+        cycle = self._answering
+        if cycle is None or number != self._begun:
+            return  # it has been answered
+        if cycle.disconnected:
+            self.loop.call_soon(left)
+        else:
+            self._left = left
+            self.flow.resume_reading()
 
     # Refusing and ending
 
@@ -335,7 +386,7 @@ class FrontProtocol(HttpToolsProtocol):
             # An earlier, valid request is being answered: it is the last one.
             answering.keep_alive = False
         elif answering is not None and answering.response_started:
-            self._abort(answering.scope)
+            self._drop(answering)
         elif answering is None and culprit is not None:
             # It has been answered, and only its body was still coming.
             self.transport.close()
@@ -357,31 +408,19 @@ class FrontProtocol(HttpToolsProtocol):
         self.transport.write_eof()
         self._timer = self.loop.call_later(self.limits.linger_s, self.transport.abort)
 
-    def _abort(self, scope: Any) -> None:
-        """Drop the connection while it still belongs to this request."""
-        if self._answering is not None and self._answering.scope is scope:
-            self._disconnect(self._answering)
-            self.transport.abort()
-
-    def _buffered(self) -> int:
-        """What the client has not taken. A connection that closes has nobody to take it, whatever TLS still keeps."""
-        return 0 if self.transport.is_closing() else self.transport.get_write_buffer_size()
-
-    def _write(self, scope: Any, body: bytes) -> bool:
-        """What the cycle's own `send` does for a piece of a chunked body, where it would not have to wait."""
-        cycle = self._answering
-        if cycle is None or cycle.scope is not scope or self.flow.write_paused or cycle.disconnected:
-            return False
-        if not cycle.response_started or cycle.response_complete or not cycle.chunked_encoding:
-            return False
-        self.transport.write(b"%x\r\n%b\r\n" % (len(body), body))
-        return True
+    def _drop(self, cycle: RequestResponseCycle) -> None:
+        self._disconnect(cycle)
+        self.transport.abort()
 
     def _disconnect(self, cycle: RequestResponseCycle) -> None:
         """Let the application see that its client is gone; uvicorn is silent about such a request."""
         if not cycle.response_complete:
             cycle.disconnected = True
         cycle.message_event.set()
+        if self._left is not None:
+            # Soon, and not now: it may be the application itself that drops its client.
+            self.loop.call_soon(self._left)
+            self._left = None
 
     def _check_unaccounted(self, received: int) -> None:
         self._unaccounted = max(0, self._unaccounted + received - self._accounted)

@@ -12,6 +12,8 @@ from turngate.proxy.reply import Reply
 Scope = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
 Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
+Watch = Callable[[Callable[[], None]], None]
+"""Has something called when the client leaves."""
 
 
 class BodyTooLargeError(Exception):
@@ -48,20 +50,20 @@ def host_of(scope: Scope) -> str:
 
 
 class ClientWatch:
-    """Waits for the client to leave, in the only task that asks. A turn that runs is told; any other wait is cancelled."""
+    """Hears of it when the client leaves. A turn that runs is told; any other wait is cancelled."""
 
     def __init__(
-        self, receive: Receive, request: asyncio.Task[Any], reply: Reply, turn: TurnRelay | None
+        self, watch: Watch, request: asyncio.Task[Any], reply: Reply, turn: TurnRelay | None
     ) -> None:
         self.gone = False
+        self._over = False
         self._request = request
         self._reply = reply
         self._turn = turn
-        self._watcher = asyncio.ensure_future(receive())
-        self._watcher.add_done_callback(self._left)
+        watch(self._left)
 
-    def _left(self, watcher: asyncio.Future[Any]) -> None:
-        if watcher.cancelled() or self._request.done() or self._reply.ended:
+    def _left(self) -> None:
+        if self._over or self._request.done() or self._reply.ended:
             return
         if self._turn is not None and self._turn.session is not None:
             self._turn.leave()
@@ -71,5 +73,4 @@ class ClientWatch:
 
     def end(self) -> None:
         """Stop watching: the reply is over."""
-        self._watcher.remove_done_callback(self._left)
-        self._watcher.cancel()
+        self._over = True
