@@ -17,7 +17,8 @@ from turngate.core.finding import Code
 from turngate.core.verdict import Outcome, Reason
 from turngate.ledger.entry import TurnEntry, canonical
 from turngate.ledger.queued import QueuedLedger
-from turngate.ledger.sqlite_database import STATEMENTS, create_schema
+from turngate.ledger.sqlite_database import create_schema
+from turngate.ledger.sqlite_projection import STATEMENTS
 from turngate.ledger.store import Receipt, Refusal
 
 ONCE = Refusal(Reason.DUPLICATE_DELIVERY, Code.DUPLICATE_DELIVERY)

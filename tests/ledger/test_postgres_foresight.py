@@ -17,7 +17,8 @@ from turngate.ledger.database import Database, DeliveryNote, Write
 from turngate.ledger.entry import CallEntry, Delivery, canonical
 from turngate.ledger.latch import LatchKind
 from turngate.ledger.postgres_foresight import OF_ONE_TURN, Foresight
-from turngate.ledger.sqlite_database import PROJECTIONS, SQLiteDatabase
+from turngate.ledger.sqlite_database import SQLiteDatabase
+from turngate.ledger.sqlite_projection import PROJECTIONS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

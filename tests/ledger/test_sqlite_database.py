@@ -18,7 +18,8 @@ from turngate.ledger.digest import create_key
 from turngate.ledger.entry import Delivery, canonical
 from turngate.ledger.location import key_path
 from turngate.ledger.reader import LedgerReader
-from turngate.ledger.sqlite_database import STATEMENTS, SQLiteDatabase, check_sqlite_version
+from turngate.ledger.sqlite_database import SQLiteDatabase, check_sqlite_version
+from turngate.ledger.sqlite_projection import STATEMENTS
 from turngate.ledger.store import Refusal
 from turngate.ledger.verify import verify_ledger
 

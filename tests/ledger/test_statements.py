@@ -5,7 +5,7 @@ from importlib import resources
 
 import pytest
 
-from turngate.ledger.sqlite_database import PROJECTIONS
+from turngate.ledger.sqlite_projection import PROJECTIONS
 from turngate.ledger.statements import load_statements
 
 FILES = ["sqlite.sql", "postgres.sql"]

@@ -28,7 +28,7 @@ from tests.proxy.gated import (
 from tests.transport.peer import Peer
 from turngate.ledger.latch import LatchBoard
 from turngate.ledger.reader import LedgerReader
-from turngate.ledger.sqlite_database import STATEMENTS
+from turngate.ledger.sqlite_projection import STATEMENTS
 from turngate.proxy.relay import TurnRelay
 
 SOAK = os.environ.get("TURNGATE_SOAK") == "1"

@@ -87,13 +87,9 @@ class PostgresSource:
                     columns = [column for (column,) in asked]
                     named = ", ".join(f'"{column}"' for column in columns)
                     marks = ", ".join("?" * len(columns))
-                    # A number is copied as its digits, which SQLite then reads as it reads those of the payload.
                     copy.executemany(
                         f"INSERT INTO {table} ({named}) VALUES ({marks})",  # noqa: S608 -- our own names
-                        (
-                            tuple(repr(value) if isinstance(value, float) else value for value in row)
-                            for row in self._all(f"SELECT {named} FROM {table}")  # noqa: S608 -- our own names
-                        ),
+                        self._all(f"SELECT {named} FROM {table}"),  # noqa: S608 -- our own names
                     )
         finally:
             copy.close()

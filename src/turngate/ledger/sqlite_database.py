@@ -23,26 +23,13 @@ from turngate.ledger.database import SCHEMA_VERSION, Database, UnsoundEntryError
 from turngate.ledger.entry import canonical
 from turngate.ledger.latch import Latch
 from turngate.ledger.location import key_path, lock_path
-from turngate.ledger.statements import load_statements
+from turngate.ledger.sqlite_projection import STATEMENTS, insert_entry, project_entries
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from pathlib import Path
 
 OLDEST_SQLITE: Final = (3, 51, 3)
-STATEMENTS: Final = load_statements("sqlite.sql")
-PROJECTIONS: Final = {
-    "opened": (),
-    "held": ("project_held",),
-    "decided": ("project_decided",),
-    "withdrawn": ("project_decided",),
-    "delivery": ("project_delivery",),
-    "audited": ("project_audited",),
-    "latched": ("project_latched", "project_audited"),
-    "lifted": ("project_lifted", "project_audited"),
-    "claimed": ("project_claimed",),
-}
-"""Entry kind -> the statements that bring the views up to date from its payload."""
 
 
 class SQLiteDatabase(Database):
@@ -107,7 +94,6 @@ class SQLiteDatabase(Database):
         return self.connection.execute(STATEMENTS[statement], bindings).fetchall()
 
     def _insert(self, entry: Link) -> None:
-        # No savepoint is needed: it is one INSERT, and SQLite undoes a statement that fails, triggers included.
         insert_entry(self.connection, entry)
 
     def _migrate(self) -> None:
@@ -157,28 +143,6 @@ def create_schema(connection: apsw.Connection) -> None:
     """Make the tables of this version; the verifier replays into them too."""
     connection.execute(STATEMENTS["schema"])
     connection.execute(STATEMENTS["schema_operator"])
-
-
-def project_entries(connection: apsw.Connection) -> None:
-    """Have this connection bring the views up to date with each entry that it inserts.
-
-    Triggers of the connection's own, so that an entry and all that follows from it are one statement: each further statement
-    would give the interpreter away and wait to get it back. The verifier replays entries through them too.
-    """
-    for kind, names in PROJECTIONS.items():
-        for name in names:
-            body = STATEMENTS[name].replace(":payload", "new.payload").replace(":seq", "new.seq")
-            connection.execute(
-                f"CREATE TEMP TRIGGER {kind}_{name} AFTER INSERT ON main.entries WHEN new.kind = '{kind}' BEGIN {body} END"
-            )
-
-
-def insert_entry(connection: apsw.Connection, entry: Link) -> None:
-    """Add one entry as it is."""
-    if entry.kind not in PROJECTIONS:
-        raise LedgerError(f"entry {entry.seq} is of no kind that this turngate knows")
-    row = {**entry._asdict(), "payload": entry.payload.decode()}
-    connection.execute(STATEMENTS["append_entry"], row)
 
 
 def check_sqlite_version(version: str) -> None:

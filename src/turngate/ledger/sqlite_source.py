@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 import apsw
 
 from turngate.errors import LedgerCorruptError, LedgerError
-from turngate.ledger.sqlite_database import STATEMENTS, as_ledger_error
+from turngate.ledger.sqlite_database import as_ledger_error
+from turngate.ledger.sqlite_projection import STATEMENTS
 from turngate.ledger.verify import VerifyReport, verify_ledger
 
 if TYPE_CHECKING:

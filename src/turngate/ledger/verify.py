@@ -14,7 +14,8 @@ import apsw
 from turngate.errors import LedgerError
 from turngate.ledger.chain import GENESIS, Checkpoint, Link, check_chain
 from turngate.ledger.database import SCHEMA_VERSION
-from turngate.ledger.sqlite_database import STATEMENTS, create_schema, insert_entry, project_entries
+from turngate.ledger.sqlite_database import create_schema
+from turngate.ledger.sqlite_projection import STATEMENTS, insert_entry, project_entries
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

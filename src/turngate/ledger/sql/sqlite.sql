@@ -169,37 +169,45 @@ VALUES (:seq, :kind, :payload, :prev_hash, :hash);
 -- A turn begins to be held; its outcome stays NULL until it is decided.
 INSERT INTO turns (turn_id, seq, tenant, actor, route, upstream, dialect, model, streamed, mode, response_id,
     started_at, delivery, requested_model)
-SELECT :payload ->> 'turn_id', :seq, :payload ->> 'tenant', :payload ->> 'actor', :payload ->> 'route',
-    :payload ->> 'upstream', :payload ->> 'dialect', :payload ->> 'model', :payload ->> 'streamed',
-    :payload ->> 'mode', :payload ->> 'response_id', :payload ->> 'started_at', 'none',
-    :payload ->> 'requested_model';
+VALUES (:turn_id, :seq, :tenant, :actor, :route, :upstream, :dialect, :model, :streamed, :mode, :response_id,
+    :started_at, 'none', :requested_model);
+
+-- name: drop_calls
+-- What a release that is withdrawn said of its calls.
+DELETE FROM calls WHERE turn_id = :turn_id;
 
 -- name: project_decided
--- A turn and its calls as decided; also used for a withdrawn release.
-DELETE FROM calls WHERE turn_id = :payload ->> 'turn_id';
-DELETE FROM turns WHERE turn_id = :payload ->> 'turn_id';
+-- A turn as decided, whether it was held before or not; also used for a withdrawn release. The row stays where it is: to delete
+-- it and to insert it anew would cost as much again.
 INSERT INTO turns (turn_id, seq, tenant, actor, route, upstream, dialect, model, streamed, mode, response_id,
     started_at, first_event_at, last_event_at, decided_at, terminal_event, terminal_reason, outcome, reason,
     findings, codes, latch, policy, events, bytes_in, bytes_held, bytes_injected, sha256, delivery, requested_model)
-SELECT :payload ->> 'turn_id', :seq, :payload ->> 'tenant', :payload ->> 'actor', :payload ->> 'route',
-    :payload ->> 'upstream', :payload ->> 'dialect', :payload ->> 'model', :payload ->> 'streamed',
-    :payload ->> 'mode', :payload ->> 'response_id', :payload ->> 'started_at', :payload ->> 'first_event_at',
-    :payload ->> 'last_event_at', :payload ->> 'decided_at', :payload ->> 'terminal_event',
-    :payload ->> 'terminal_reason', :payload ->> 'outcome', :payload ->> 'reason', :payload -> 'findings',
-    :payload -> 'codes', :payload ->> 'latch', :payload ->> 'policy', :payload ->> 'events',
-    :payload ->> 'bytes_in', :payload ->> 'bytes_held', :payload ->> 'bytes_injected', :payload ->> 'sha256',
-    :payload ->> 'delivery', :payload ->> 'requested_model';
+VALUES (:turn_id, :seq, :tenant, :actor, :route, :upstream, :dialect, :model, :streamed, :mode, :response_id,
+    :started_at, :first_event_at, :last_event_at, :decided_at, :terminal_event, :terminal_reason, :outcome, :reason,
+    CAST(:findings AS TEXT), CAST(:codes AS TEXT), :latch, :policy, :events, :bytes_in, :bytes_held, :bytes_injected, :sha256, :delivery,
+    :requested_model)
+ON CONFLICT (turn_id) DO UPDATE SET seq = excluded.seq, tenant = excluded.tenant, actor = excluded.actor,
+    route = excluded.route, upstream = excluded.upstream, dialect = excluded.dialect, model = excluded.model,
+    streamed = excluded.streamed, mode = excluded.mode, response_id = excluded.response_id,
+    started_at = excluded.started_at, first_event_at = excluded.first_event_at, last_event_at = excluded.last_event_at,
+    decided_at = excluded.decided_at, terminal_event = excluded.terminal_event,
+    terminal_reason = excluded.terminal_reason, outcome = excluded.outcome, reason = excluded.reason,
+    findings = excluded.findings, codes = excluded.codes, latch = excluded.latch, policy = excluded.policy,
+    events = excluded.events, bytes_in = excluded.bytes_in, bytes_held = excluded.bytes_held,
+    bytes_injected = excluded.bytes_injected, sha256 = excluded.sha256, delivery = excluded.delivery,
+    requested_model = excluded.requested_model;
+
+-- name: project_call
+-- One call of a turn as decided.
 INSERT INTO calls (turn_id, choice, slot, call_id, tool, kind, runs_on, fragments, argument_bytes, argument_hmac,
     parse, "schema", schema_digest, first_event_at, last_event_at, terminal_event, state)
-SELECT :payload ->> 'turn_id', value ->> 'choice', value ->> 'slot', value ->> 'call_id', value ->> 'tool',
-    value ->> 'kind', value ->> 'runs_on', value ->> 'fragments', value ->> 'argument_bytes',
-    value ->> 'argument_hmac', value ->> 'parse', value ->> 'schema', value ->> 'schema_digest',
-    value ->> 'first_event_at', value ->> 'last_event_at', value ->> 'terminal_event', value ->> 'state'
-FROM json_each(:payload, '$.calls');
+VALUES (:turn_id, :calls_choice, :calls_slot, :calls_call_id, :calls_tool, :calls_kind, :calls_runs_on, :calls_fragments,
+    :calls_argument_bytes, :calls_argument_hmac, :calls_parse, :calls_schema, :calls_schema_digest, :calls_first_event_at,
+    :calls_last_event_at, :calls_terminal_event, :calls_state);
 
 -- name: project_delivery
 -- What became of the bytes of a released turn.
-UPDATE turns SET delivery = :payload ->> 'delivery' WHERE turn_id = :payload ->> 'turn_id';
+UPDATE turns SET delivery = :delivery WHERE turn_id = :turn_id;
 
 -- name: project_claimed
 -- Somebody may run a call, and nobody else.
@@ -329,7 +337,7 @@ WHERE (:before IS NULL OR calls.turn_id < :before
         OR (calls.turn_id = :before AND (choice, slot) > (:choice, :slot)))
     AND (:turn_id IS NULL OR calls.turn_id = :turn_id)
     AND (:tool IS NULL OR tool = :tool)
-    AND (:call_id IS NULL OR call_id = :call_id)
+    AND (:calls_id IS NULL OR call_id = :calls_id)
     AND (:state IS NULL OR state = :state)
     AND (:tenant IS NULL OR tenant = :tenant)
     AND (:upstream IS NULL OR upstream = :upstream)
