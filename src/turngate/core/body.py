@@ -8,6 +8,8 @@ from turngate.core.frame import Frame, FrameFault, is_utf8
 class BodyFramer:
     """Collect a body up to `limit` bytes and give it as one frame at its end."""
 
+    may_miss_repeats = False
+
     def __init__(self, limit: int) -> None:
         self._limit = limit
         self._pieces: list[bytes] = []

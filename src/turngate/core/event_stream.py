@@ -40,6 +40,8 @@ class EventStreamFramer:
     Once a length cannot be trusted, or exceeds the limit, everything up to then and every later read come out with that fault.
     """
 
+    may_miss_repeats = False
+
     def __init__(self, limit: int) -> None:
         self._limit = limit
         self._pieces: list[bytes] = []

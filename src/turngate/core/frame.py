@@ -56,6 +56,9 @@ def is_utf8(raw: bytes) -> bool:
 class Framer(Protocol):
     """Cuts a byte stream into frames. Bounded, never rescans, knows nothing of dialects."""
 
+    may_miss_repeats: bool
+    """Whether a read need not come by that is one frame like the two before it, in other words."""
+
     def receive_data(self, data: bytes) -> list[Frame]:
         """Take one read and give every frame that it completes."""
         ...

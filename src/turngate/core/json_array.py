@@ -61,6 +61,8 @@ class JsonArrayFramer:
     Once an element exceeds the limit, it and every later read come out as `OVERSIZED`, so memory stays flat and `raw` complete.
     """
 
+    may_miss_repeats = False
+
     def __init__(self, limit: int) -> None:
         self._limit = limit
         self._place = _Place.BEFORE

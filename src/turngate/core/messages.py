@@ -44,6 +44,8 @@ class MessagesFramer:
     something is no whole message, it and every later read come out as `OVERSIZED` or `LOST`, so memory stays flat.
     """
 
+    may_miss_repeats = False
+
     def __init__(self, limit: int) -> None:
         self._limit = limit
         self._kept = b""

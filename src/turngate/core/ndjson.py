@@ -23,6 +23,8 @@ class NDJSONFramer:
     Once a line exceeds the limit, it and every later read come out as `OVERSIZED`, so memory stays flat and `raw` complete.
     """
 
+    may_miss_repeats = False
+
     def __init__(self, limit: int) -> None:
         self._limit = limit
         self._pieces: list[bytes] = []

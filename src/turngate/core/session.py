@@ -9,6 +9,7 @@ If anything here raises, drop the session: what it holds dies with it.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
@@ -20,6 +21,7 @@ from turngate.core.frame import Frame, FrameFault, Framer
 from turngate.core.gate import Gate, GateState, Move, Signal
 from turngate.core.policy import Mode, OnBlock, Quirk, TurnPolicy
 from turngate.core.slot import SlotInput
+from turngate.core.template import Template, template_of
 from turngate.core.turn import Turn, TurnState
 from turngate.core.verdict import BlockNotice, Outcome, Reason, Verdict, decide
 from turngate.errors import MisuseError
@@ -39,6 +41,10 @@ SENTINEL = "[DONE]"
 """The last event behind which no client reads on. Behind any other one they do: text there passes, and no call leaves."""
 
 
+LESSONS = 8
+"""How often a session looks for what frames of text have in common; a stream whose frames have nothing in common costs no more."""
+
+
 class Decoder(Protocol):
     """One dialect's reading of one turn. Made fresh for each; total: it never raises."""
 
@@ -46,6 +52,11 @@ class Decoder(Protocol):
     """The very object that `decode` returns for a frame of plain prose, so that the hot path is one comparison."""
     sentinel_optional: bool
     """Whether a clean end, once every choice has finished, is as good as the last event."""
+
+    @property
+    def text_values(self) -> re.Pattern[bytes] | None:
+        """Finds the string values that may say anything in a frame of prose, as things stand; None if there are none such."""
+        ...
 
     def decode(self, frame: Frame) -> Sequence[Event]:
         """What the frame means."""
@@ -117,6 +128,7 @@ class Session:
     """The life of one turn between the first upstream byte and its verdict."""
 
     __slots__ = (
+        "_before",
         "_budget",
         "_budgeted",
         "_decode",
@@ -125,10 +137,13 @@ class Session:
         "_framer",
         "_frames",
         "_judge",
+        "_lessons",
+        "_longest",
         "_observing",
         "_policy",
         "_prose",
         "_sent_at",
+        "_template",
         "gate",
         "tally",
         "turn",
@@ -163,8 +178,30 @@ class Session:
         self._budgeted = 0
         self._sent_at = 0.0
         self._ended = False
+        self._before: bytes | None = None
+        """The read before this one, if it was a frame of text."""
+        self._template: Template | None = None
+        """What it has in common with the one before it; and so the framer is between two frames."""
+        self._lessons = LESSONS if framer.may_miss_repeats else 0
+        self._longest = policy.limits.frame_bytes
 
     # What the outside tells.
+
+    def receive_text(self, data: bytes, now: float) -> bool:
+        """Take one read if it is one block of text like those before it: it is sent on at once, as it came.
+
+        Whatever else it may be is left to `receive_data`.
+        """
+        template, size = self._template, len(data)
+        if template is None or self.gate.state is not _PASSING:
+            return False
+        if size > self._longest or not template.fits(data):
+            return False
+        tally = self.tally
+        tally.bytes_in += size
+        tally.frames += 1
+        tally.last_at = self._sent_at = now
+        return True
 
     def receive_data(self, data: bytes, now: float) -> list[Action]:
         """Take one read of upstream bytes."""
@@ -172,6 +209,7 @@ class Session:
             raise MisuseError("receive_data after receive_eof")
         if self.verdict is not None:
             return [Forward(data)] if self._observing else []
+        template, self._template = self._template, None
         tally = self.tally
         tally.bytes_in += len(data)
         tally.last_at = now
@@ -185,7 +223,13 @@ class Session:
                 # One block of text, the nearly only thing that ever comes: out at once, as it came.
                 tally.frames += 1
                 self._sent_at = now
-                return [Forward(data if self._observing else frames[0].raw)]
+                raw = frames[0].raw
+                if raw is data:
+                    self._template = self._compare(data, template) if self._lessons else template
+                    return [Forward(data)]
+                self._before = None
+                return [Forward(data if self._observing else raw)]
+        self._before = None
         actions = self._judge_frames(frames, now, first)
         if self._observing:
             return [Forward(data), *actions]
@@ -295,6 +339,17 @@ class Session:
         self._give_back()
 
     # How a frame is judged.
+
+    def _compare(self, data: bytes, known: Template | None) -> Template | None:
+        """Learn from two frames of text in a row what the next one will look like."""
+        values, before = self._decoder.text_values, self._before
+        if values is None:
+            return None
+        self._before = data
+        if before is None:
+            return known
+        self._lessons -= 1
+        return template_of(before, data, values) or known
 
     @property
     def _grace_runs(self) -> bool:

@@ -15,6 +15,7 @@ import re
 from turngate.core.frame import Frame, FrameFault, is_utf8
 
 _LF, _CR = b"\n\r"
+_DATA = b"data: "
 
 # A line end is CRLF, LF, or CR that is not the first half of a CRLF; a CR at the very end of what has arrived is undecided.
 _BOUNDARY = re.compile(rb"(?:\r\n|\n|\r(?=[^\n]))(?:\r\n|\n|\r(?=[^\n]))")
@@ -33,6 +34,8 @@ class SSEFramer:
     read come out as `OVERSIZED`, so memory stays flat and `raw` stays complete.
     """
 
+    may_miss_repeats = True
+
     __slots__ = (
         "_limit",
         "_overflown",
@@ -50,11 +53,17 @@ class SSEFramer:
 
     def receive_data(self, data: bytes) -> list[Frame]:
         """Take one read and give the blocks that it completes."""
+        if not self._pieces and len(data) <= self._limit and not self._overflown:
+            # Nearly every read is one block of one line, so nothing is called for it that need not be.
+            if data[:6] == _DATA and data[-2:] == b"\n\n":
+                line = data[6:-2]
+                if _LF not in line and _CR not in line and line.isascii():
+                    return [Frame(data, line)]
+            return self._cut(data)
         if self._overflown:
             return [Frame(data, fault=FrameFault.OVERSIZED)]
         if not self._pieces:
-            plain = _read_plain(data) if len(data) <= self._limit else None
-            return [plain] if plain is not None else self._cut(data)
+            return self._cut(data)
         # A lone CR that was undecided until now is a blank line, and so a block.
         if self._tail != b"\r" and not _has_boundary(self._tail + data):
             self._keep(data)

@@ -108,6 +108,7 @@ class AgUiDecoder:
     """One run."""
 
     prose: Sequence[Event] = (Prose(),)
+    text_values = None
     sentinel_optional = False
     carriers: ClassVar[tuple[bytes, ...]] = CARRIERS
 

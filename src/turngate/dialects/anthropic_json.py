@@ -6,12 +6,13 @@ names, and no key twice; whatever else arrives takes the careful way.
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Final, Literal
 
 import msgspec
 from msgspec import UNSET, Raw, Struct, UnsetType
 
 from turngate.core.json_text import says_once
+from turngate.core.template import values_of
 
 
 class _Delta(Struct, forbid_unknown_fields=True, gc=False):
@@ -30,6 +31,9 @@ class _TextDelta(Struct, forbid_unknown_fields=True, gc=False):
 
 
 _decode_text_delta = msgspec.json.Decoder(_TextDelta).decode
+
+TEXT_VALUES: Final = values_of("text", "thinking")
+"""What `text_index` takes any text for."""
 
 
 class _Ping(Struct, forbid_unknown_fields=True, gc=False):

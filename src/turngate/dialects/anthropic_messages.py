@@ -47,7 +47,7 @@ from turngate.core.session import Decoder
 from turngate.core.toolset import Toolset
 from turngate.core.verdict import BlockNotice
 from turngate.dialects.anthropic_content import KNOWN, Content
-from turngate.dialects.anthropic_json import is_ping, raw_inputs, text_index
+from turngate.dialects.anthropic_json import TEXT_VALUES, is_ping, raw_inputs, text_index
 from turngate.dialects.anthropic_request import read_toolset
 from turngate.dialects.base import (
     KEEP_ALIVE,
@@ -128,6 +128,7 @@ class MessagesDecoder:
     """One reply. `streamed` tells events from one whole message."""
 
     prose: Sequence[Event] = (Prose(),)
+    text_values = TEXT_VALUES
     carriers: ClassVar[tuple[bytes, ...]] = CARRIERS
 
     def __init__(self, tools: Toolset, policy: TurnPolicy, *, streamed: bool) -> None:

@@ -186,6 +186,7 @@ class CohereV1Decoder:
     """One reply. `streamed` tells events from one whole response."""
 
     prose: Sequence[Event] = (Prose(),)
+    text_values = None
     sentinel_optional = False
 
     def __init__(self, policy: TurnPolicy, *, streamed: bool) -> None:

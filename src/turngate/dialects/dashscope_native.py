@@ -152,6 +152,7 @@ class GenerationDecoder:
     """One reply. `streamed` tells events from one whole body."""
 
     prose: Sequence[Event] = (Prose(),)
+    text_values = None
     sentinel_optional = True
     carriers: ClassVar[tuple[bytes, ...]] = CARRIERS
 

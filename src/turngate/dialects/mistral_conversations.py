@@ -156,6 +156,7 @@ class ConversationDecoder:
     """One reply. `streamed` tells events from one whole response."""
 
     prose: Sequence[Event] = (Prose(),)
+    text_values = None
     sentinel_optional = False
     carriers: ClassVar[tuple[bytes, ...]] = CARRIERS
 

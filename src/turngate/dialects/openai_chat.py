@@ -20,6 +20,7 @@ by position.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
@@ -64,7 +65,7 @@ from turngate.dialects.base import (
     wire_word,
 )
 from turngate.dialects.openai_chat_block import Shown, error_envelope
-from turngate.dialects.openai_chat_json import CHUNK, argument_piece, is_text, raw_arguments
+from turngate.dialects.openai_chat_json import CHUNK, TEXT_VALUES, argument_piece, is_text, raw_arguments
 
 CALL_WORD = "_call"
 CARRIERS = (CALL_WORD.encode(),)
@@ -211,6 +212,11 @@ class ChatDecoder:
         # Choice 0 is open and alone, and all chunks call themselves alike: the state of nearly every frame.
         self._plain = False
         self._called: str | None = None
+
+    @property
+    def text_values(self) -> re.Pattern[bytes] | None:
+        """What varies from chunk to chunk. Where chunks say nowhere what they are, no other value may say it either."""
+        return TEXT_VALUES if self._plain and self._called is not None else None
 
     def decode(self, frame: Frame) -> Sequence[Event]:
         """What the frame means; `prose` itself for plain text of the only open choice."""

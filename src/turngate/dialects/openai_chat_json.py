@@ -12,6 +12,7 @@ import msgspec
 from msgspec import UNSET, Raw, Struct, UnsetType
 
 from turngate.core.json_text import says_once
+from turngate.core.template import values_of
 from turngate.dialects.base import LINE_FEED, exact_text
 
 Null: TypeAlias = UnsetType | None
@@ -56,6 +57,11 @@ class _Chunk(Struct, forbid_unknown_fields=True, kw_only=True, gc=False):
 
 
 _decode_prose = msgspec.json.Decoder(_Chunk).decode
+
+TEXT_VALUES: Final = values_of(
+    "content", "reasoning", "reasoning_content", "refusal", "obfuscation", "system_fingerprint"
+)
+"""What `is_text` takes any text for that is not empty, in a chunk that is called one."""
 
 
 class _PieceFunction(Struct, forbid_unknown_fields=True, gc=False):

@@ -136,6 +136,7 @@ class UIDecoder:
     """One reply."""
 
     prose: Sequence[Event] = (Prose(),)
+    text_values = None
     sentinel_optional = True
     carriers: ClassVar[tuple[bytes, ...]] = CARRIERS
 

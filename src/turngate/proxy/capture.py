@@ -49,6 +49,8 @@ _log = structlog.get_logger("turngate")
 class Tape:
     """A framer that remembers what goes through it, up to a limit."""
 
+    may_miss_repeats = False
+
     def __init__(self, framer: Framer, request: bytes, *, limit: int, budget: HeldBudget) -> None:
         self.request = request
         self.lost = False

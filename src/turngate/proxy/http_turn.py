@@ -113,6 +113,10 @@ class HttpTurn(TurnRelay):
         if session is None or reply is None or self.gone or self.stopped is not None:
             return False
         try:
+            if session.receive_text(data, now):
+                if not reply.write_now(data):
+                    self._leave([Forward(data)])
+                return True
             actions = session.receive_data(data, now)
         except Exception as error:  # noqa: BLE001 -- raised again by the task, which ends the turn
             self._failure = error
@@ -121,12 +125,15 @@ class HttpTurn(TurnRelay):
         if len(actions) == 1 and actions[0].__class__ is Forward and reply.write_now(actions[0].data):
             actions = []
         if actions:
-            self._left = actions
-            self._wake()
+            self._leave(actions)
         elif session.gate.state is _HOLDING and (self._timer is None or session.turn.state is _FINISHED):
             # Each read moves the deadline away, until the grace after the last choice begins: there is nothing to re-arm.
             self._arm(session)
         return True
+
+    def _leave(self, actions: list[Action]) -> None:
+        self._left = actions
+        self._wake()
 
     async def _forward(self, session: Session, data: bytes, reply: Reply) -> None:
         """One read: nearly always text that passes as it came."""

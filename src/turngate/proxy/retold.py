@@ -14,6 +14,8 @@ from turngate.proxy.capture import Tape
 class Retold:
     """A framer of messages that has a tape remember them."""
 
+    may_miss_repeats = False
+
     def __init__(self, framer: Framer, tape: Tape) -> None:
         self._framer = framer
         self._tape = tape

@@ -1,0 +1,68 @@
+r"""What frames of one stream have in common: the same bytes, but for the inside of a few of their strings.
+
+A provider writes a turn's text as one chunk over and over. So two frames in a row make a template, and a frame that fits it says what
+they said, in other words. It needs no framing, decoding or judging of its own.
+
+That is sound because a template leaves nothing open but the inside of string values, and fills it with nothing that could end one:
+no quote, no backslash, no control character and so no line end, and never nothing. Every token but these values, every line and
+every key is that of a frame which was read whole. Which values may say anything is the dialect's to name.
+"""
+
+from __future__ import annotations
+
+import re
+
+from turngate.core.frame import is_utf8
+
+_PLAIN = bytes(0x78 if byte < 0x20 or byte in b'"\\' else byte for byte in range(256))
+"""Maps every byte that a string needs an escape for to another one."""
+
+
+def values_of(*keys: str) -> re.Pattern[bytes]:
+    """Find the string values of these keys, wherever they stand; the inside of each is group 1, up to its first quote.
+
+    In JSON that was read, nothing else looks so: inside of a string the quotes would be escaped.
+    """
+    return re.compile(rb'"(?:%b)" ?: ?"([^"]+)"' % "|".join(keys).encode())
+
+
+class Template:
+    """A frame with places for what may differ; made by `template_of`."""
+
+    __slots__ = ("_end", "_head", "_middles", "_open", "_start", "_tail")
+
+    def __init__(self, pieces: list[bytes]) -> None:
+        """`pieces` is what stands around the places: one more than there are of them, and none is empty."""
+        self._head, *self._middles, self._tail = pieces
+        self._start, self._end = slice(len(self._head)), slice(-len(self._tail), None)
+        self._open = slice(len(self._head), -len(self._tail))
+
+    def fits(self, raw: bytes) -> bool:
+        """Whether a frame's bytes are the template's with something plain in each place."""
+        if raw[self._start] != self._head or raw[self._end] != self._tail:
+            return False
+        rest = raw[self._open]
+        for middle in self._middles:
+            # It begins with a quote, so where what stands before it is plain, there is no other way to part them.
+            said, _, rest = rest.partition(middle)
+            if not _is_plain(said):
+                return False
+        return _is_plain(rest)
+
+
+def _is_plain(said: bytes) -> bool:
+    return said != b"" and said.translate(_PLAIN) == said and (said.isascii() or is_utf8(said))
+
+
+def template_of(first: bytes, second: bytes, values: re.Pattern[bytes]) -> Template | None:
+    """What two frames have in common, where only the given values differ; None where other things do, or nothing does."""
+    pieces: list[bytes] = []
+    at = 0
+    for found in values.finditer(second):
+        if first.find(found[0]) < 0 and _is_plain(found[1]):
+            pieces.append(second[at : found.start(1)])
+            at = found.end(1)
+    if not pieces:
+        return None
+    template = Template([*pieces, second[at:]])
+    return template if template.fits(first) else None
