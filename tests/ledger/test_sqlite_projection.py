@@ -44,7 +44,7 @@ def ledger() -> Iterator[apsw.Connection]:
 
 
 def insert(ledger: apsw.Connection, kind: str, payload: bytes, seq: int = 1) -> None:
-    insert_entry(ledger, Link(seq, kind, payload, b"", b""))
+    insert_entry(ledger.cursor(), Link(seq, kind, payload, b"", b""))
 
 
 def calls(count: int, **fields: Any) -> tuple[CallEntry, ...]:
@@ -73,7 +73,7 @@ def test_an_entry_is_kept_as_it_is_whatever_its_kind(ledger: apsw.Connection, ki
         "latched": b'{"latch":{"id":"l","kind":"stop_all","created_at":1.5,"reason":"r","actor":"a"},"audit":null}',
     }
     link = Link(7, kind, payloads.get(kind, b"{}"), b"before", b"after")
-    insert_entry(ledger, link)
+    insert_entry(ledger.cursor(), link)
     assert ledger.execute(
         "SELECT seq, kind, CAST(payload AS BLOB), prev_hash, hash FROM entries"
     ).fetchall() == [link]

@@ -140,7 +140,7 @@ class Database(ABC):
 
     def _release(self, write: Write) -> int | Refusal:
         """Check every stop and write the release, in the one transaction that makes the two inseparable."""
-        found = self._row("check_release", payload=write.payload.decode())
+        found = self._check_release(write.payload)
         assert found is not None
         outcome, latch, kind, delivered = found
         if outcome is not None:
@@ -148,6 +148,10 @@ class Database(ABC):
         if latch is not None:
             return Refusal(Reason.STOPPED_BY_OPERATOR, CODES[LatchKind(kind)], latch)
         return _ALREADY_ENDED if delivered else self._append("decided", write.payload)
+
+    def _check_release(self, payload: bytes) -> tuple[Any, ...] | None:
+        """What stands against the release of a turn: its own end, a stop, an earlier delivery."""
+        return self._row("check_release", payload=payload.decode())
 
     def _claim(self, write: Write) -> int | Refusal:
         """Grant a call to one claimant: released, not stopped since, and not claimed."""

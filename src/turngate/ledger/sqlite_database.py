@@ -31,6 +31,16 @@ if TYPE_CHECKING:
 
 OLDEST_SQLITE: Final = (3, 51, 3)
 
+_NOTHING: Final = (None, None, None, 0)
+"""What `check_release` finds where nothing stands against a release."""
+
+
+class _Subject(msgspec.Struct):
+    """What `doubt_release` asks about."""
+
+    turn_id: str
+    response_id: str | None
+
 
 class SQLiteDatabase(Database):
     """An open ledger file. Use it from one thread."""
@@ -42,6 +52,7 @@ class SQLiteDatabase(Database):
         self._lock = _take_lock(self.path)
         try:
             self.connection = _connect(self.path, busy_timeout_s)
+            self._cursor = self.connection.cursor()
             self._migrate()
             self._head = self._read_head()
             self.key = self._load_key(key_file or key_path(self.path))
@@ -71,20 +82,20 @@ class SQLiteDatabase(Database):
         failpoint.hit("ledger.before_begin")
         if self._identify_files() != self._files:
             raise LedgerUnavailableError(f"{self.path} was moved, deleted or replaced while in use")
-        self.connection.execute("BEGIN IMMEDIATE")
+        self._cursor.execute("BEGIN IMMEDIATE")
         self._head = self._head or self._read_head()
 
     def commit(self) -> None:
         """Make everything since `begin` durable."""
         failpoint.hit("ledger.before_commit")
-        self.connection.execute("COMMIT")
+        self._cursor.execute("COMMIT")
         failpoint.hit("ledger.after_commit")
 
     def rollback(self) -> None:
         """Undo everything since `begin`; the chain will go on from what the file says."""
         self._head = None
         if self.connection.in_transaction:
-            self.connection.execute("ROLLBACK")
+            self._cursor.execute("ROLLBACK")
 
     def as_ledger_error(self, error: Exception) -> LedgerError:
         """Put a driver's or the system's error into our terms."""
@@ -93,8 +104,17 @@ class SQLiteDatabase(Database):
     def _rows(self, statement: str, bindings: Mapping[str, object]) -> list[tuple[Any, ...]]:
         return self.connection.execute(STATEMENTS[statement], bindings).fetchall()
 
+    def _row(self, statement: str, **bindings: object) -> tuple[Any, ...] | None:
+        # Not a step beyond the row, as each gives the interpreter away; with its cursor the statement goes, too.
+        return self.connection.execute(STATEMENTS[statement], bindings).fetchone()
+
+    def _check_release(self, payload: bytes) -> tuple[Any, ...] | None:
+        subject = msgspec.json.decode(payload, type=_Subject)
+        in_doubt = self._row("doubt_release", turn_id=subject.turn_id, response_id=subject.response_id)
+        return _NOTHING if in_doubt == (0,) else super()._check_release(payload)
+
     def _insert(self, entry: Link) -> None:
-        insert_entry(self.connection, entry)
+        insert_entry(self._cursor, entry)
 
     def _migrate(self) -> None:
         version = self.connection.pragma("user_version")

@@ -93,7 +93,7 @@ class _Kind:
                 f"CREATE TEMP TRIGGER {view}_in INSTEAD OF INSERT ON {view} BEGIN {program} END"
             )
 
-    def insert(self, connection: apsw.Connection, entry: Link) -> None:
+    def insert(self, cursor: apsw.Cursor, entry: Link) -> None:
         """Add an entry of this kind, with all that follows from it."""
         try:
             row: Any = self._read(entry.payload)
@@ -101,14 +101,14 @@ class _Kind:
             raise UnsoundEntryError(f"entry {entry.seq}: {error}") from error
         values = (entry.seq, entry.payload.decode(), entry.prev_hash, entry.hash, *astuple(row))
         if not self._has_calls:
-            connection.execute(self._insertions[0], values)
+            cursor.execute(self._insertions[0], values)
             return
         calls = [astuple(call) for call in row.calls]
         at_once = calls[:CALLS_AT_ONCE]
-        connection.execute(self._insertions[len(at_once)], (*values[:-1], *chain.from_iterable(at_once)))
+        cursor.execute(self._insertions[len(at_once)], (*values[:-1], *chain.from_iterable(at_once)))
         for call in calls[CALLS_AT_ONCE:]:
             bindings = {"turn_id": row.turn_id, **dict(zip(_CALL, call, strict=True))}
-            connection.execute(STATEMENTS["project_call"], bindings)
+            cursor.execute(STATEMENTS["project_call"], bindings)
 
     def _views(self) -> list[tuple[str, str]]:
         """Each view's name, and what an insertion into it does."""
@@ -128,7 +128,7 @@ def project_entries(connection: apsw.Connection) -> None:
         kind.create_views(connection)
 
 
-def insert_entry(connection: apsw.Connection, entry: Link) -> None:
+def insert_entry(cursor: apsw.Cursor, entry: Link) -> None:
     """Add one entry as it is, with all that follows from it; the verifier replays entries through it too.
 
     Whoever sees it fail undoes the transaction: a call too many to go in at once may have failed alone.
@@ -136,4 +136,4 @@ def insert_entry(connection: apsw.Connection, entry: Link) -> None:
     kind = _KINDS.get(entry.kind)
     if kind is None:
         raise LedgerError(f"entry {entry.seq} is of no kind that this turngate knows")
-    kind.insert(connection, entry)
+    kind.insert(cursor, entry)

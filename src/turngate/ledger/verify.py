@@ -86,10 +86,11 @@ def verify_ledger(
 
 def _replayed(scratch: apsw.Connection, as_projected: Callable[[bytes], bytes]) -> Iterator[Link]:
     """Yield the ledger's links; each is replayed once the next is asked for, that is, once it was found good."""
+    cursor = scratch.cursor()
     for row in scratch.execute(STATEMENTS["list_attached_entries"]):
         link = Link(*row)
         yield link
         try:
-            insert_entry(scratch, link._replace(payload=as_projected(link.payload)))
+            insert_entry(cursor, link._replace(payload=as_projected(link.payload)))
         except (apsw.Error, UnicodeDecodeError, LedgerError) as error:
             raise _UnreplayableError(link.seq) from error

@@ -177,17 +177,17 @@ VALUES (:turn_id, :seq, :tenant, :actor, :route, :upstream, :dialect, :model, :s
 DELETE FROM calls WHERE turn_id = :turn_id;
 
 -- name: project_decided
--- A turn as decided, whether it was held before or not; also used for a withdrawn release. The row stays where it is: to delete
--- it and to insert it anew would cost as much again.
+-- A turn as decided, whether it was held before or not; also used for a withdrawn release. Its row is changed, not replaced, and
+-- the tenant only where it is another one: what is set is written anew into each index that has it.
 INSERT INTO turns (turn_id, seq, tenant, actor, route, upstream, dialect, model, streamed, mode, response_id,
     started_at, first_event_at, last_event_at, decided_at, terminal_event, terminal_reason, outcome, reason,
     findings, codes, latch, policy, events, bytes_in, bytes_held, bytes_injected, sha256, delivery, requested_model)
 VALUES (:turn_id, :seq, :tenant, :actor, :route, :upstream, :dialect, :model, :streamed, :mode, :response_id,
     :started_at, :first_event_at, :last_event_at, :decided_at, :terminal_event, :terminal_reason, :outcome, :reason,
-    CAST(:findings AS TEXT), CAST(:codes AS TEXT), :latch, :policy, :events, :bytes_in, :bytes_held, :bytes_injected, :sha256, :delivery,
-    :requested_model)
-ON CONFLICT (turn_id) DO UPDATE SET seq = excluded.seq, tenant = excluded.tenant, actor = excluded.actor,
-    route = excluded.route, upstream = excluded.upstream, dialect = excluded.dialect, model = excluded.model,
+    CAST(:findings AS TEXT), CAST(:codes AS TEXT), :latch, :policy, :events, :bytes_in, :bytes_held, :bytes_injected,
+    :sha256, :delivery, :requested_model)
+ON CONFLICT (turn_id) DO UPDATE SET seq = excluded.seq, actor = excluded.actor, route = excluded.route,
+    upstream = excluded.upstream, dialect = excluded.dialect, model = excluded.model,
     streamed = excluded.streamed, mode = excluded.mode, response_id = excluded.response_id,
     started_at = excluded.started_at, first_event_at = excluded.first_event_at, last_event_at = excluded.last_event_at,
     decided_at = excluded.decided_at, terminal_event = excluded.terminal_event,
@@ -196,6 +196,7 @@ ON CONFLICT (turn_id) DO UPDATE SET seq = excluded.seq, tenant = excluded.tenant
     events = excluded.events, bytes_in = excluded.bytes_in, bytes_held = excluded.bytes_held,
     bytes_injected = excluded.bytes_injected, sha256 = excluded.sha256, delivery = excluded.delivery,
     requested_model = excluded.requested_model;
+UPDATE turns SET tenant = :tenant WHERE turn_id = :turn_id AND tenant <> :tenant;
 
 -- name: project_call
 -- One call of a turn as decided.
@@ -298,6 +299,13 @@ LIMIT 1;
 -- statement would give the interpreter away and wait to get it back.
 SELECT (SELECT outcome FROM turns WHERE turn_id = :payload ->> 'turn_id'), stop.id, stop.kind, EXISTS @find_delivery
 FROM (SELECT 1) LEFT JOIN @find_stop AS stop;
+
+-- name: doubt_release
+-- Whether anything can stand against a release: each row by which `check_release` would refuse it is among these. It is asked
+-- first, because most often there is none, and then nothing of the payload needs to be looked at.
+SELECT EXISTS (SELECT 1 FROM turns WHERE turn_id = :turn_id AND outcome IS NOT NULL)
+    OR EXISTS (SELECT 1 FROM latches WHERE lifted_at IS NULL)
+    OR EXISTS (SELECT 1 FROM turns WHERE response_id = :response_id AND turn_id <> :turn_id);
 
 -- name: find_ender
 -- The latch that ended a turn when it was created.
