@@ -83,9 +83,16 @@ def test_a_provider_is_told_nothing_of_the_callers_network(name: bytes) -> None:
 
 
 def test_our_own_fields_cross_in_neither_direction() -> None:
-    forged = [(b"X-Turngate-Turn", b"forged"), (b"x-turngate-other", b"1")]
+    forged = [
+        (b"X-Turngate-Turn", b"forged"),
+        (b"x-turngate-other", b"1"),
+        (b"x-turngate-", b"1"),
+        (b"X-TurnGate-~", b""),
+    ]
     assert request_headers(forged, judged=False) == []
     assert reply(forged) == [(b"x-turngate-turn", b"t1")]
+    near = [(b"x-turngate", b"1"), (b"X-Turngate.a", b"1"), (b"x-turngate_a", b"1"), (b"x-turngat-", b"1")]
+    assert request_headers(near, judged=False) == near
 
 
 def test_a_judged_route_asks_for_identity_and_another_one_for_what_the_caller_asked() -> None:

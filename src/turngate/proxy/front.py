@@ -28,7 +28,7 @@ from typing import Any, ClassVar
 import httptools
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol, RequestResponseCycle
 
-from turngate.proxy.headers import connection_options, misplaced_options
+from turngate.proxy.headers import KEEP_ALIVE, connection_options, misplaced_options
 
 EXTENSION = "turngate.front"
 METHODS = frozenset({b"DELETE", b"GET", b"HEAD", b"OPTIONS", b"PATCH", b"POST", b"PUT"})
@@ -482,9 +482,6 @@ def check_head(
     method: bytes, target: bytes, version: str, headers: list[tuple[bytes, bytes]], limits: FrontLimits
 ) -> None:
     """Refuse a head that is not one plain HTTP/1.1 request to this server. Names are in lower case."""
-    fields: dict[bytes, list[bytes]] = {}
-    for name, value in headers:
-        fields.setdefault(name, []).append(value)
     if version != "1.1":
         raise RefusalError(505, "http_version", "Use HTTP/1.1 (in nginx: proxy_http_version 1.1).")
     if method not in METHODS:
@@ -494,16 +491,33 @@ def check_head(
         raise RefusalError(
             400, "invalid_target", "The request target must be a path: set a base URL, not a proxy."
         )
-    hosts = fields.get(b"host", [])
+    hosts = []
+    for name, value in headers:
+        if name == b"host":
+            hosts.append(value)
+        elif name in _CHECKED:
+            _check_field(name, value, limits)
     if len(hosts) != 1 or not _HOST.fullmatch(hosts[0]):
         raise RefusalError(400, "invalid_host", "The request must have exactly one valid Host.")
-    if any(coding.lower() != b"chunked" for coding in fields.get(b"transfer-encoding", [])):
+
+
+_CHECKED = frozenset({b"connection", b"content-length", b"expect", b"transfer-encoding"})
+
+
+def _check_field(name: bytes, value: bytes, limits: FrontLimits) -> None:
+    """One of the fields that say how the request is framed, and how it is answered."""
+    value = value.lower()
+    if name == b"transfer-encoding" and value != b"chunked":
         raise RefusalError(501, "transfer_coding", "The only transfer coding is chunked.")
-    if misplaced_options(connection_options(headers)):
+    if (
+        name == b"connection"
+        and value != KEEP_ALIVE
+        and misplaced_options(connection_options([(name, value)]))
+    ):
         raise RefusalError(400, "invalid_connection", "The Connection header names an end-to-end field.")
-    if any(value.lower() != b"100-continue" for value in fields.get(b"expect", [])):
+    if name == b"expect" and value != b"100-continue":
         raise RefusalError(417, "expectation_failed", "The only expectation met is 100-continue.")
-    if int(fields.get(b"content-length", [b"0"])[0]) > limits.max_body_bytes:
+    if name == b"content-length" and int(value) > limits.max_body_bytes:
         raise RefusalError(
             413, "request_too_large", f"The request has more than {limits.max_body_bytes} bytes."
         )

@@ -6,6 +6,7 @@ crosses unchanged, in order, with its repeats and its spelling. What differs fro
 
 from __future__ import annotations
 
+import functools
 import re
 from collections.abc import Iterable
 
@@ -38,10 +39,17 @@ FORWARDING = frozenset(
 """Fields that describe the caller's network. A provider has no use for them, so none is sent."""
 
 _NOT_UPSTREAM = HOP_BY_HOP | FORWARDING | {b"host", b"content-length"}
+_NOT_UPSTREAM_JUDGED = _NOT_UPSTREAM | {b"accept-encoding"}
 _NOT_DOWNSTREAM = HOP_BY_HOP | {b"alt-svc"}
+_NOT_DOWNSTREAM_JUDGED = _NOT_DOWNSTREAM | {b"content-length"}
 
 OWN_PREFIX = b"x-turngate-"
 """Our own fields: a caller's are for us alone, and an upstream may not speak in our name."""
+_BEHIND_OWN = b"x-turngate."
+"""What sorts right behind them all. Comparing with both ends costs a third of asking for the prefix."""
+
+KEEP_ALIVE = b"keep-alive"
+"""What a Connection field says, if there is one, nearly always: it ends nothing that would cross."""
 
 END_TO_END = frozenset(
     {
@@ -69,17 +77,14 @@ END_TO_END = frozenset(
 )
 _END_TO_END_PREFIXES = (b"anthropic-", b"openai-", b"x-amz-", b"x-goog-", b"x-stainless-", OWN_PREFIX)
 
-_UNSAFE_VALUE = re.compile(rb"[\r\n\0]")
+_UNSAFE = b"\r\n\0"
 _AWS_SIGNATURE = re.compile(rb"AWS4-.*\bSignedHeaders=([^,\s]+)")
 _MEDIA_TYPE = re.compile(r"[!#$%&'*+\-.^_`|~0-9a-z]+/[!#$%&'*+\-.^_`|~0-9a-z]+")
 
 
 def connection_options(headers: Iterable[tuple[bytes, bytes]]) -> frozenset[bytes]:
     """What the Connection fields list, in lower case."""
-    values = [value for name, value in headers if name.lower() == b"connection"]
-    if not values:
-        return frozenset()
-    return frozenset(option.strip(b" \t").lower() for option in b",".join(values).split(b",")) - {b""}
+    return _options([value for name, value in headers if name.lower() == b"connection"])
 
 
 def misplaced_options(options: Iterable[bytes]) -> list[bytes]:
@@ -91,18 +96,16 @@ def misplaced_options(options: Iterable[bytes]) -> list[bytes]:
     return sorted(o for o in options if o in END_TO_END or o.startswith(_END_TO_END_PREFIXES))
 
 
-def request_headers(headers: Iterable[tuple[bytes, bytes]], *, judged: bool) -> Headers:
+def request_headers(headers: Headers, *, judged: bool) -> Headers:
     """The fields that go upstream. On a judged route the reply must be readable, so identity is the one coding asked for.
 
     What the client has signed crosses as it is: with anything else the signature would not fit.
     """
-    fields = list(headers)
-    signed = signed_fields(fields)
-    judged = judged and b"accept-encoding" not in signed
-    dropped = (_NOT_UPSTREAM - (signed & FORWARDING)) | _ended_here(fields)
-    if judged:
-        dropped |= {b"accept-encoding"}
-    crossing = _crossing(fields, dropped)
+    dropped = _NOT_UPSTREAM_JUDGED if judged else _NOT_UPSTREAM
+    if signed := signed_fields(headers):
+        judged = judged and b"accept-encoding" not in signed
+        dropped = (_NOT_UPSTREAM_JUDGED if judged else _NOT_UPSTREAM) - (signed & FORWARDING)
+    crossing = _crossing(headers, dropped)
     if judged:
         crossing.append((b"accept-encoding", b"identity"))
     return crossing
@@ -110,9 +113,11 @@ def request_headers(headers: Iterable[tuple[bytes, bytes]], *, judged: bool) -> 
 
 def signed_fields(headers: Iterable[tuple[bytes, bytes]]) -> frozenset[bytes]:
     """The names of the fields that an AWS signature (SigV4) covers, in lower case."""
-    values = [value for name, value in headers if name.lower() == b"authorization"]
-    found = [match[1].lower().split(b";") for value in values if (match := _AWS_SIGNATURE.match(value))]
-    return frozenset(name for names in found for name in names)
+    names: frozenset[bytes] = frozenset()
+    for name, value in headers:
+        if name.lower() == b"authorization" and (match := _AWS_SIGNATURE.match(value)):
+            names = names.union(match[1].lower().split(b";"))
+    return names
 
 
 def response_headers(
@@ -123,14 +128,10 @@ def response_headers(
     Alt-Svc is dropped: it would send the client around the gate. `keep_length` is for a body that passes unchanged. A stream
     says that nothing on its way may buffer or store it, unless the upstream has already said how.
     """
-    fields = list(headers)
-    dropped = _NOT_DOWNSTREAM | _ended_here(fields)
-    if not keep_length:
-        dropped |= {b"content-length"}
-    crossing = _crossing(fields, dropped)
+    crossing = _crossing(headers, _NOT_DOWNSTREAM if keep_length else _NOT_DOWNSTREAM_JUDGED)
     crossing.append((b"x-turngate-turn", turn_id.encode("ascii")))
     if streamed:
-        present = {name.lower() for name, _ in crossing}
+        present = [name.lower() for name, _ in crossing]
         for name, value in ((b"x-accel-buffering", b"no"), (b"cache-control", b"no-cache")):
             if name not in present:
                 crossing.append((name, value))
@@ -139,9 +140,14 @@ def response_headers(
 
 def media_type(headers: Iterable[tuple[bytes, bytes]]) -> str:
     """`type/subtype` in lower case without parameters; empty if there is none, it is invalid, or several differ."""
-    found = {_without_parameters(value) for name, value in headers if name.lower() == b"content-type"}
-    only = found.pop() if len(found) == 1 else ""
-    return only if _MEDIA_TYPE.fullmatch(only) else ""
+    found: str | None = None
+    for name, value in headers:
+        if name.lower() == b"content-type":
+            kind = _media_type(value)
+            if found is not None and found != kind:
+                return ""
+            found = kind
+    return found or ""
 
 
 def content_coding(headers: Iterable[tuple[bytes, bytes]]) -> str:
@@ -153,24 +159,40 @@ def content_coding(headers: Iterable[tuple[bytes, bytes]]) -> str:
     return ", ".join(coding for coding in codings if coding)
 
 
-def _ended_here(headers: list[tuple[bytes, bytes]]) -> frozenset[bytes]:
-    """What the Connection field ends here, besides what always does."""
-    options = connection_options(headers)
-    return options.difference(misplaced_options(options))
+def _options(values: list[bytes]) -> frozenset[bytes]:
+    return frozenset([option.strip(b" \t").lower() for option in b",".join(values).split(b",")]) - {b""}
 
 
-def _crossing(headers: list[tuple[bytes, bytes]], dropped: frozenset[bytes]) -> Headers:
-    crossing = [
-        field
-        for field in headers
-        if (lower := field[0].lower()) not in dropped and not lower.startswith(OWN_PREFIX)
-    ]
-    # The parsers on both sides refuse such values, so one here is our own fault.
-    if _UNSAFE_VALUE.search(b"".join([value for _, value in crossing])):
-        unsafe = next(name for name, value in crossing if _UNSAFE_VALUE.search(value))
-        raise MisuseError(f"the header field {unsafe.decode('latin-1')!r} has a value with CR, LF or NUL")
+def _crossing(headers: Iterable[tuple[bytes, bytes]], dropped: frozenset[bytes]) -> Headers:
+    """One pass for what nearly every message is: one whose Connection field, if any, is an ordinary one."""
+    crossing: Headers = []
+    connection: list[bytes] = []
+    for field in headers:
+        name, value = field
+        lower = name.lower()
+        if lower in dropped:
+            if lower == b"connection" and value.lower() != KEEP_ALIVE:
+                connection.append(value)
+        elif not OWN_PREFIX <= lower < _BEHIND_OWN:
+            crossing.append(field)
+    if connection:
+        options = _options(connection)
+        ended = options.difference(misplaced_options(options))
+        crossing = [field for field in crossing if field[0].lower() not in ended]
+    _demand_safe(crossing)
     return crossing
 
 
-def _without_parameters(value: bytes) -> str:
-    return value.decode("latin-1").partition(";")[0].strip(" \t").lower()
+def _demand_safe(fields: Headers) -> None:
+    """The parsers on both sides refuse values that could split a message, so one here is our own fault."""
+    values = b"".join([value for _, value in fields])
+    for octet in _UNSAFE:
+        if octet in values:
+            unsafe = next(name for name, value in fields if octet in value)
+            raise MisuseError(f"the header field {unsafe.decode('latin-1')!r} has a value with CR, LF or NUL")
+
+
+@functools.lru_cache(64)  # a provider answers with few
+def _media_type(value: bytes) -> str:
+    kind = value.decode("latin-1").partition(";")[0].strip(" \t").lower()
+    return kind if _MEDIA_TYPE.fullmatch(kind) else ""

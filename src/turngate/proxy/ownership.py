@@ -44,8 +44,12 @@ class Stoppable(Protocol):
 
 def owner_of(headers: Iterable[tuple[bytes, bytes]]) -> bytes:
     """A digest of the credentials of a request; the same for all that bring none."""
-    brought = sorted((name.lower(), value) for name, value in headers if name.lower() in CREDENTIALS)
-    return hashlib.sha256(b"".join(b"%d:%b%d:%b" % (len(n), n, len(v), v) for n, v in brought)).digest()
+    brought = []
+    for name, value in headers:
+        if (lower := name.lower()) in CREDENTIALS:
+            brought.append((lower, value))
+    brought.sort()
+    return hashlib.sha256(b"".join([b"%d:%b%d:%b" % (len(n), n, len(v), v) for n, v in brought])).digest()
 
 
 def same_owner(one: bytes, other: bytes) -> bool:
@@ -55,7 +59,10 @@ def same_owner(one: bytes, other: bytes) -> bool:
 
 def conversation_of(headers: Iterable[tuple[bytes, bytes]], owner: bytes) -> bytes | None:
     """The key of the conversation that a request names, if it names one."""
-    named = [value.strip() for name, value in headers if name.lower() == CONVERSATION]
+    named = []
+    for name, value in headers:
+        if name.lower() == CONVERSATION:
+            named.append(value.strip())
     return hashlib.sha256(owner + b"\0".join(named)).digest() if any(named) else None
 
 
