@@ -13,7 +13,7 @@ import pytest
 from tests.ledger.turns import released, sql, started, tamper
 from turngate.core.verdict import Outcome, Reason
 from turngate.errors import LedgerCorruptError, LedgerError, LedgerUnavailableError
-from turngate.ledger.database import Write
+from turngate.ledger.database import DeliveryNote, Write
 from turngate.ledger.digest import create_key
 from turngate.ledger.entry import Delivery, canonical
 from turngate.ledger.location import key_path
@@ -246,6 +246,46 @@ def test_the_chain_goes_on_rightly_after_a_transaction(path: Path, end: str) -> 
         report = reader.verify()
     assert report.ok
     assert report.entries == {"rollback": 2, "commit": 3}[end]
+
+
+def test_a_release_that_was_undone_is_confirmed_by_nobody(path: Path) -> None:
+    """The writer remembers what it has released, so that it need not ask."""
+    database = opened(path)
+    entry = released()
+    told = Write("delivery", entry.turn_id, canonical(DeliveryNote(entry.turn_id, Delivery.SENT, 1.0)))
+    database.begin()
+    assert isinstance(database.apply(Write("released", entry.turn_id, canonical(entry))), int)
+    database.rollback()
+    database.begin()
+    answers = [
+        database.apply(each)
+        for each in (told, Write("released", entry.turn_id, canonical(entry)), told, told)
+    ]
+    database.commit()
+    database.close()
+    assert [isinstance(answer, Refusal) for answer in answers] == [True, False, False, True]
+    assert verify_ledger(path).entries == 3
+
+
+def test_a_turn_that_is_held_twice_leaves_the_chain_as_it_is(path: Path) -> None:
+    database = opened(path)
+    start = started()
+    database.begin()
+    answers = [database.apply(Write("held", start.turn_id, canonical(start))) for _ in range(3)]
+    database.commit()
+    write_released(database)
+    database.close()
+    assert [isinstance(answer, Refusal) for answer in answers] == [False, True, True]
+    assert verify_ledger(path).ok
+
+
+def test_a_turn_that_cannot_be_held_is_not_said_to_have_ended(path: Path) -> None:
+    database = opened(path)
+    database.begin()
+    with pytest.raises(apsw.ConstraintError):
+        database.apply(Write("held", "tg_1", b'{"turn_id":"tg_1"}'))
+    database.rollback()
+    database.close()
 
 
 @pytest.mark.parametrize("name", ["ledger.db", "ledger.db-wal"])

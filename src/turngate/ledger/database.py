@@ -116,7 +116,7 @@ class Database(ABC):
             return self._claim(write)
         if write.kind == "released":
             return self._release(write)
-        state = self._row("read_turn_state", turn_id=write.turn_id)
+        state = self._turn_state(write.turn_id)
         outcome, delivery = state or (None, None)
         match write.kind:
             case "withdrawn" if outcome is None or (outcome, delivery) == (
@@ -148,6 +148,10 @@ class Database(ABC):
         if latch is not None:
             return Refusal(Reason.STOPPED_BY_OPERATOR, CODES[LatchKind(kind)], latch)
         return _ALREADY_ENDED if delivered else self._append("decided", write.payload)
+
+    def _turn_state(self, turn_id: str) -> tuple[Any, ...] | None:
+        """How far a turn has come: its outcome, if it has one, and what is known of its delivery."""
+        return self._row("read_turn_state", turn_id=turn_id)
 
     def _check_release(self, payload: bytes) -> tuple[Any, ...] | None:
         """What stands against the release of a turn: its own end, a stop, an earlier delivery."""

@@ -8,6 +8,7 @@ Entries only grow; `turns` and `calls` are projected from each entry's payload i
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
 import os
 from typing import TYPE_CHECKING, Any, Final
@@ -16,11 +17,12 @@ import apsw
 import msgspec
 
 from turngate import failpoint
+from turngate.core.verdict import Outcome
 from turngate.errors import LedgerCorruptError, LedgerError, LedgerUnavailableError
 from turngate.ledger.audit import Latched
 from turngate.ledger.chain import Link
 from turngate.ledger.database import SCHEMA_VERSION, Database, UnsoundEntryError, Write
-from turngate.ledger.entry import canonical
+from turngate.ledger.entry import Delivery, canonical
 from turngate.ledger.latch import Latch
 from turngate.ledger.location import key_path, lock_path
 from turngate.ledger.sqlite_projection import STATEMENTS, insert_entry, project_entries
@@ -29,8 +31,10 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from pathlib import Path
 
-OLDEST_SQLITE: Final = (3, 51, 3)
+    from turngate.ledger.store import Refusal
 
+OLDEST_SQLITE: Final = (3, 51, 3)
+_PENDING: Final = (Outcome.RELEASED, Delivery.PENDING)
 _NOTHING: Final = (None, None, None, 0)
 """What `check_release` finds where nothing stands against a release."""
 
@@ -49,7 +53,10 @@ class SQLiteDatabase(Database):
         check_sqlite_version(apsw.sqlite_lib_version())
         self.path = path.resolve()
         self.name = str(self.path)
+        self._wal = f"{self.name}-wal"
         self._lock = _take_lock(self.path)
+        self._pending: set[str] = set()
+        """Turns that we have released and not heard of since. Nobody else writes here, so how far they are need not be asked."""
         try:
             self.connection = _connect(self.path, busy_timeout_s)
             self._cursor = self.connection.cursor()
@@ -94,8 +101,22 @@ class SQLiteDatabase(Database):
     def rollback(self) -> None:
         """Undo everything since `begin`; the chain will go on from what the file says."""
         self._head = None
+        self._pending.clear()
         if self.connection.in_transaction:
             self._cursor.execute("ROLLBACK")
+
+    def apply(self, write: Write) -> int | Refusal:
+        """Carry out one write, by as few statements as can be."""
+        if write.kind == "held":
+            with contextlib.suppress(apsw.ConstraintError):
+                # A turn's first row goes in but once: where it does, nothing is left to ask.
+                return self._append("held", write.payload)
+        answer = super().apply(write)
+        if write.kind == "released" and isinstance(answer, int):
+            self._pending.add(write.turn_id)
+        else:
+            self._pending.discard(write.turn_id)
+        return answer
 
     def as_ledger_error(self, error: Exception) -> LedgerError:
         """Put a driver's or the system's error into our terms."""
@@ -107,6 +128,9 @@ class SQLiteDatabase(Database):
     def _row(self, statement: str, **bindings: object) -> tuple[Any, ...] | None:
         # Not a step beyond the row, as each gives the interpreter away; with its cursor the statement goes, too.
         return self.connection.execute(STATEMENTS[statement], bindings).fetchone()
+
+    def _turn_state(self, turn_id: str) -> tuple[Any, ...] | None:
+        return _PENDING if turn_id in self._pending else super()._turn_state(turn_id)
 
     def _check_release(self, payload: bytes) -> tuple[Any, ...] | None:
         subject = msgspec.json.decode(payload, type=_Subject)
@@ -151,12 +175,12 @@ class SQLiteDatabase(Database):
         with self.connection:
             self._end_turns(self._note_opening())
 
-    def _identify_files(self) -> tuple[tuple[int, int], ...]:
+    def _identify_files(self) -> tuple[int, ...]:
         try:
-            found = [os.stat(name) for name in (self.path, f"{self.path}-wal")]  # noqa: PTH116 -- hot path
+            file, wal = os.stat(self.name), os.stat(self._wal)  # noqa: PTH116 -- hot path
         except OSError:
             return ()
-        return tuple((each.st_dev, each.st_ino) for each in found)
+        return file.st_dev, file.st_ino, wal.st_dev, wal.st_ino
 
 
 def create_schema(connection: apsw.Connection) -> None:
