@@ -72,6 +72,28 @@ def test_text_of_the_wire_neither_forges_a_line_nor_drives_a_terminal(
         assert (said["event"], said["tool"], said["tools"]) == (SPELT, SPELT, [SPELT])
 
 
+def test_each_control_alone_is_spelt_out_wherever_it_stands(capsys: pytest.CaptureFixture[str]) -> None:
+    """Most lines have none, and are not looked at field by field."""
+    configure(LogConfig(LogFormat.JSON))
+    log = structlog.get_logger("turngate")
+    controls = [
+        *range(0x20),
+        *range(0x7F, 0xA0),
+        0x2028,
+        0x2029,
+        *range(0x202A, 0x202F),
+        *range(0x2066, 0x206A),
+    ]
+    for code in controls:
+        log.info("turn", tool=chr(code), tools=["a", f"b{chr(code)}"])
+    said = [json.loads(line) for line in lines(capsys)]
+    spelt = [f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}" for code in controls]
+    assert [(line["tool"], line["tools"]) for line in said] == [(text, ["a", f"b{text}"]) for text in spelt]
+    for text in ('a "b"', "a\\b", "\u00a0", "\u00e9\u4e16", "\U0001f600"):
+        log.info("turn", tool=text)
+        assert json.loads(lines(capsys)[0])["tool"] == text
+
+
 @pytest.mark.parametrize("form", LogFormat)
 def test_a_traceback_keeps_its_lines_and_no_other_control(
     form: LogFormat, capsys: pytest.CaptureFixture[str]

@@ -1,7 +1,8 @@
 from __future__ import annotations
 
 import re
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from turngate.core.finding import Code
 from turngate.core.policy import Mode
@@ -40,6 +41,16 @@ def test_each_turn_is_counted_once_with_its_verdict_and_its_codes() -> None:
     assert found['turngate_hold_seconds_count{outcome="blocked"}'] == 1
     assert found['turngate_upstream_first_byte_seconds_count{upstream="openai"}'] == 2
     assert not any("client_first_byte" in name and "_count{" in name for name in found)
+
+
+def test_no_turn_is_left_out_or_counted_again_however_many_are_over_between_two_scrapes() -> None:
+    metrics = Metrics(lambda: State(0, 0, 0, 0, 0, 0, 0, 0))
+    counted = 0
+    for turns in (0, 1, 31, 32, 33, 100):
+        for _ in range(turns):
+            metrics.turn_over(TURN)
+        counted += turns
+        assert scraped(metrics).get('turngate_findings_total{code="unknown_tool"}', 0) == counted
 
 
 def test_what_the_gate_counts_anyway_is_read_when_it_is_scraped() -> None:

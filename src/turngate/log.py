@@ -1,16 +1,16 @@
 """Logs: one structured line a turn, on standard error, and nothing that was said in it.
 
 Everything that logs, uvicorn included, goes through one pipeline. Text of the wire (tool names, paths) is escaped, so that it can
-neither forge a line nor drive a terminal.
+neither forge a line nor drive a terminal. A line of JSON is one a turn, where each call is felt: so it is looked at as a whole first.
 """
 
 from __future__ import annotations
 
-import contextlib
 import json
 import logging
 import sys
 from collections.abc import MutableMapping
+from datetime import UTC, datetime
 from typing import Any, TextIO, cast
 
 import msgspec
@@ -23,6 +23,8 @@ _CONTROLS = {
     **{code: f"\\u{code:04x}" for code in (0x2028, 0x2029, *range(0x202A, 0x202F), *range(0x2066, 0x206A))},
 }
 """C0 and C1 controls, line and paragraph separators, and what turns the writing direction."""
+_LEVELS = {"warn": "warning", "exception": "error"}
+"""Methods of a logger whose level has another name."""
 _CONTROLS_IN_TRACEBACK = {code: text for code, text in _CONTROLS.items() if code != ord("\n")}
 
 
@@ -44,8 +46,23 @@ def escape_controls(_logger: Any, _name: str, line: MutableMapping[str, Any]) ->
     return line
 
 
-def _json_line(line: Any, **_options: Any) -> str:
-    """One line of JSON; a field of some other type, or half a surrogate pair, is spelt as Python does."""
+def complete(logger: Any, name: str, line: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
+    """Add the level, the time, and the traceback where there is one."""
+    line["level"] = _LEVELS.get(name, name)
+    line["timestamp"] = datetime.now(UTC).isoformat().replace("+00:00", "Z")
+    return structlog.processors.format_exc_info(logger, name, line) if "exc_info" in line else line
+
+
+def json_line(logger: Any, name: str, line: MutableMapping[str, Any]) -> str:
+    """One line of JSON. Without an escape or a control in it, there is none in any field, and nothing to spell out."""
+    text = _as_json(line)
+    if "\\" in text or not text.isprintable():
+        text = _as_json(escape_controls(logger, name, line))
+    return text
+
+
+def _as_json(line: MutableMapping[str, Any]) -> str:
+    """A field of some other type, or half a surrogate pair, is spelt as Python does."""
     try:
         return msgspec.json.encode(line).decode()
     except (TypeError, ValueError):
@@ -60,38 +77,34 @@ class Stream:
 
     def write(self, text: str) -> int:
         """Write, or not."""
-        with contextlib.suppress(OSError):
+        try:  # noqa: SIM105 -- a context manager's calls, for every line
             self._stream.write(text)
+        except OSError:
+            pass
         return len(text)
 
     def flush(self) -> None:
         """Hand on what was written, or not."""
-        with contextlib.suppress(OSError):
+        try:  # noqa: SIM105 -- likewise
             self._stream.flush()
+        except OSError:
+            pass
 
 
 def configure(config: LogConfig) -> None:
     """Send all logging through one pipeline, in the configured format and from the configured level on."""
     level = logging.getLevelNamesMapping()[config.level.upper()]
     stream = Stream(sys.stderr)
-    shared: list[structlog.typing.Processor] = [
-        structlog.stdlib.add_log_level,
-        structlog.processors.TimeStamper(fmt="iso", utc=True),
-    ]
-    renderer: structlog.typing.Processor = (
-        structlog.processors.JSONRenderer(serializer=_json_line)
-        if config.format is LogFormat.JSON
-        else structlog.dev.ConsoleRenderer(
-            colors=sys.stderr.isatty(), exception_formatter=structlog.dev.plain_traceback
-        )
-    )
-    last: list[structlog.typing.Processor] = [
-        structlog.processors.format_exc_info,
-        escape_controls,
-        renderer,
-    ]
+    rendering: list[structlog.typing.Processor] = [json_line]
+    if config.format is not LogFormat.JSON:
+        rendering = [
+            escape_controls,
+            structlog.dev.ConsoleRenderer(
+                colors=sys.stderr.isatty(), exception_formatter=structlog.dev.plain_traceback
+            ),
+        ]
     structlog.configure(
-        processors=[*shared, *last],
+        processors=[complete, *rendering],
         wrapper_class=structlog.make_filtering_bound_logger(level),
         logger_factory=structlog.WriteLoggerFactory(cast("TextIO", stream)),
         cache_logger_on_first_use=True,
@@ -99,8 +112,8 @@ def configure(config: LogConfig) -> None:
     handler = logging.StreamHandler(stream)
     handler.setFormatter(
         structlog.stdlib.ProcessorFormatter(
-            foreign_pre_chain=shared,
-            processors=[structlog.stdlib.ProcessorFormatter.remove_processors_meta, *last],
+            foreign_pre_chain=[complete],
+            processors=[structlog.stdlib.ProcessorFormatter.remove_processors_meta, *rendering],
         )
     )
     root = logging.getLogger()

@@ -1,7 +1,8 @@
 """What Prometheus scrapes: turns, findings, times and what is held. No label comes from a request or a reply.
 
 Labels are words of ours (outcome, reason, code, dialect) and the names of upstreams, which the configuration gives. Times are in
-seconds. Whatever the gate counts anyway is read when it is scraped, so that nothing is counted twice.
+seconds. Whatever the gate counts anyway is read when it is scraped, so that nothing is counted twice. Turns that are over are put
+into the figures many at a time: one by one, each would find that code gone from the processor's caches.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from dataclasses import dataclass, field
 from functools import cache
 from typing import Final, Protocol
 
+import msgspec
 from prometheus_client import CollectorRegistry, Counter, Histogram, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from prometheus_client.registry import Collector
@@ -24,8 +26,11 @@ _HOLD: Final = (0.005, 0.02, 0.05, 0.1, 0.25, 0.5, 1, 2, 5, 10, 30, 60, 300)
 _SHORT: Final = (0.0005, 0.001, 0.002, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 5)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TurnFigures:
+_BATCH: Final = 32
+"""Turns that are put into the figures at a time: long before that takes a millisecond."""
+
+
+class TurnFigures(msgspec.Struct, frozen=True, kw_only=True):
     """One turn that is over. Times are seconds since the request was read; None where it did not come to that."""
 
     upstream: str
@@ -117,6 +122,7 @@ class Metrics:
             registry=registry,
         )
         registry.register(_StateCollector(state))
+        self._waiting: list[TurnFigures] = []
         # Our own words and the configured names: few, and dear to look up.
         self._turn_child = cache(self._turns.labels)
         self._finding_child = cache(self._findings.labels)
@@ -125,7 +131,17 @@ class Metrics:
         self._first_delivered_child = cache(self._first_delivered.labels)
 
     def turn_over(self, turn: TurnFigures) -> None:
-        """Count one turn."""
+        """Count one turn, soon."""
+        self._waiting.append(turn)
+        if len(self._waiting) >= _BATCH:
+            self._count_waiting()
+
+    def _count_waiting(self) -> None:
+        turns, self._waiting = self._waiting, []
+        for turn in turns:
+            self._count(turn)
+
+    def _count(self, turn: TurnFigures) -> None:
         self._turn_child(turn.upstream, turn.dialect, turn.mode, turn.outcome, turn.reason).inc()
         for code in turn.codes:
             self._finding_child(code).inc()
@@ -146,6 +162,7 @@ class Metrics:
 
     def exposition(self) -> bytes:
         """Everything, in Prometheus' text format."""
+        self._count_waiting()
         return generate_latest(self.registry)
 
 

@@ -58,7 +58,7 @@ from turngate.proxy.reply import Reply
 from turngate.proxy.route import Route, find_route
 from turngate.proxy.shared import Shared
 from turngate.proxy.stop import Stop, UnjudgedRequest
-from turngate.proxy.turn_report import figures, log_turn
+from turngate.proxy.turn_report import report
 from turngate.schema import full as _full  # noqa: F401 -- loaded now, so that no turn waits for it
 from turngate.transport import RequestHead, Upstream, UpstreamError, UpstreamResponse
 from turngate.transport.web_socket import SocketDialer
@@ -248,17 +248,12 @@ class Gate:
         self, turn: TurnRelay, reply: Reply, trace: TurnTrace | None, status: int | None = None
     ) -> None:
         """Count it, log it and end its span; `status` is the upstream's, where it had one for this turn."""
-        self._count(turn, reply)
-        log_turn(turn, reply, trace)
-        if trace is not None:
-            trace.end(turn, reply, status)
-
-    def _count(self, turn: TurnRelay, reply: Reply) -> None:
-        if (counted := figures(turn, reply)) is not None:
-            self.counts.turn_over(counted)
+        report(turn, reply, self.counts, trace)
         if turn.stopped_at is not None and turn.stopped is not None and turn.stopped.latch is not None:
             ended_at = reply.ended_at or asyncio.get_running_loop().time()
             self.counts.stopped(max(0.0, ended_at - turn.stopped_at))
+        if trace is not None:
+            trace.end(turn, reply, status)
 
     def state(self) -> State:
         """What it holds at this moment, and what it has counted besides turns."""

@@ -6,7 +6,9 @@ from typing import TYPE_CHECKING
 
 import structlog
 
-from turngate.metrics import TurnFigures
+from turngate.core.session import Session
+from turngate.core.verdict import Verdict
+from turngate.metrics import TurnCounts, TurnFigures
 from turngate.proxy.record import held_for
 from turngate.proxy.relay import TurnRelay
 from turngate.proxy.reply import Reply
@@ -17,43 +19,45 @@ if TYPE_CHECKING:
 _log = structlog.get_logger("turngate")
 
 
-def figures(turn: TurnRelay, reply: Reply) -> TurnFigures | None:
-    """What is counted of a turn; None if it never had its verdict."""
-    session = turn.session
-    if session is None or session.verdict is None:
-        return None
-    tally, began = session.tally, turn.began_at
-    delivered = reply.first_at
-    return TurnFigures(
-        upstream=turn.start.upstream,
-        dialect=turn.start.dialect,
-        mode=turn.start.mode,
-        outcome=session.verdict.outcome,
-        reason=session.verdict.reason,
-        codes=session.verdict.codes,
-        first_upstream_s=None if tally.first_at is None else tally.first_at - began,
-        first_delivered_s=None if delivered is None else delivered - began,
-        held_s=held_for(session, turn.start.mode, reply.ended_at),
-    )
-
-
-def log_turn(turn: TurnRelay, reply: Reply, trace: TurnTrace | None = None) -> None:
-    """One line a turn: what was decided and why, never what was said."""
+def report(turn: TurnRelay, reply: Reply, counts: TurnCounts, trace: TurnTrace | None) -> None:
+    """Count a turn that is over, and log it, unless it never had its verdict."""
     session = turn.session
     if session is None or session.verdict is None:
         return
-    verdict, tally = session.verdict, session.tally
-    held = held_for(session, turn.start.mode, reply.ended_at)
+    counted = _figures(turn, reply, session, session.verdict)
+    counts.turn_over(counted)
+    _log_turn(turn, session, counted, trace)
+
+
+def _figures(turn: TurnRelay, reply: Reply, session: Session, verdict: Verdict) -> TurnFigures:
+    start, began = turn.start, turn.began_at
+    heard, delivered = session.tally.first_at, reply.first_at
+    return TurnFigures(
+        upstream=start.upstream,
+        dialect=start.dialect,
+        mode=start.mode,
+        outcome=verdict.outcome,
+        reason=verdict.reason,
+        codes=verdict.codes,
+        first_upstream_s=None if heard is None else heard - began,
+        first_delivered_s=None if delivered is None else delivered - began,
+        held_s=held_for(session, start.mode, reply.ended_at),
+    )
+
+
+def _log_turn(turn: TurnRelay, session: Session, counted: TurnFigures, trace: TurnTrace | None) -> None:
+    """One line a turn: what was decided and why, never what was said."""
+    tally, held = session.tally, counted.held_s
     _log.info(
         "turn",
         turn=turn.start.turn_id,
-        upstream=turn.start.upstream,
-        dialect=turn.start.dialect,
+        upstream=counted.upstream,
+        dialect=counted.dialect,
         route=turn.start.route,
-        mode=turn.start.mode.value,
-        outcome=verdict.outcome.value,
-        reason=verdict.reason.value,
-        codes=[code.value for code in verdict.codes],
+        mode=str(counted.mode),
+        outcome=str(counted.outcome),
+        reason=str(counted.reason),
+        codes=[*map(str, counted.codes)],
         calls=len(session.turn.agent_calls),
         frames=tally.frames,
         bytes_in=tally.bytes_in,
