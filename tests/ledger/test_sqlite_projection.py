@@ -17,7 +17,13 @@ from turngate.ledger.chain import Link
 from turngate.ledger.database import UnsoundEntryError, Write
 from turngate.ledger.entry import CallEntry, canonical
 from turngate.ledger.sqlite_database import SQLiteDatabase, create_schema
-from turngate.ledger.sqlite_projection import CALLS_AT_ONCE, PROJECTIONS, insert_entry, project_entries
+from turngate.ledger.sqlite_projection import (
+    CALLS_AT_ONCE,
+    PROJECTIONS,
+    insert_entry,
+    insert_undoubted,
+    project_entries,
+)
 from turngate.ledger.verify import verify_ledger
 
 if TYPE_CHECKING:
@@ -70,7 +76,7 @@ def test_an_entry_is_kept_as_it_is_whatever_its_kind(ledger: apsw.Connection, ki
         "decided": told(released(START)),
         "withdrawn": told(blocked(START)),
         "claimed": b'{"turn_id":"tg_1","choice":0,"slot":"0","key":"k","at":1.5}',
-        "latched": b'{"latch":{"id":"l","kind":"stop_all","created_at":1.5,"reason":"r","actor":"a"},"audit":null}',
+        "latched": LATCH,
     }
     link = Link(7, kind, payloads.get(kind, b"{}"), b"before", b"after")
     insert_entry(ledger.cursor(), link)
@@ -142,6 +148,37 @@ def test_a_turn_that_names_a_call_twice_is_in_the_ledger_not_at_all(tmp_path: Pa
     database.close()
     assert sql(path, "SELECT count(*) FROM calls") == [(2,)]
     assert verify_ledger(path).ok
+
+
+LATCH = b'{"latch":{"id":"l","kind":"stop_all","created_at":1.5,"reason":"r","actor":"a"},"audit":null}'
+LIFT = b'{"lift":{"id":"l","lifted_at":2.5,"lifted_by":"a","lift_reason":"r"},"audit":null}'
+
+
+@pytest.mark.parametrize(
+    ("before", "expected"),
+    [
+        pytest.param([], True, id="nothing"),
+        pytest.param([("held", told(START))], True, id="held"),
+        pytest.param(
+            [("decided", told(blocked(started(turn_id="tg_2", response_id="other"))))],
+            True,
+            id="another turn",
+        ),
+        pytest.param([("latched", LATCH), ("lifted", LIFT)], True, id="a stop that is over"),
+        pytest.param([("latched", LATCH)], False, id="a stop"),
+        pytest.param([("decided", told(blocked(START)))], False, id="ended"),
+        pytest.param([("held", told(started(turn_id="tg_2")))], False, id="another turn of the response"),
+    ],
+)
+def test_a_release_is_added_at_once_where_nothing_can_stand_against_it(
+    ledger: apsw.Connection, before: list[tuple[str, bytes]], expected: bool
+) -> None:
+    for seq, (kind, payload) in enumerate(before, 1):
+        insert(ledger, kind, payload, seq)
+    seen = ledger.execute("SELECT seq, kind FROM entries").fetchall()
+    release = Link(9, "decided", told(released(START)), b"", b"")
+    assert insert_undoubted(ledger.cursor(), release) is expected
+    assert ledger.execute("SELECT seq, kind FROM entries").fetchall() == seen + [(9, "decided")] * expected
 
 
 @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])

@@ -140,7 +140,7 @@ class Database(ABC):
 
     def _release(self, write: Write) -> int | Refusal:
         """Check every stop and write the release, in the one transaction that makes the two inseparable."""
-        found = self._check_release(write.payload)
+        found = self._row("check_release", payload=write.payload.decode())
         assert found is not None
         outcome, latch, kind, delivered = found
         if outcome is not None:
@@ -152,10 +152,6 @@ class Database(ABC):
     def _turn_state(self, turn_id: str) -> tuple[Any, ...] | None:
         """How far a turn has come: its outcome, if it has one, and what is known of its delivery."""
         return self._row("read_turn_state", turn_id=turn_id)
-
-    def _check_release(self, payload: bytes) -> tuple[Any, ...] | None:
-        """What stands against the release of a turn: its own end, a stop, an earlier delivery."""
-        return self._row("check_release", payload=payload.decode())
 
     def _claim(self, write: Write) -> int | Refusal:
         """Grant a call to one claimant: released, not stopped since, and not claimed."""
@@ -172,13 +168,20 @@ class Database(ABC):
         return int(seq) if asked and asked == key else _ALREADY_ENDED
 
     def _append(self, kind: str, payload: bytes) -> int:
+        entry = self._next_link(kind, payload)
+        self._insert(entry)
+        return self._go_on_from(entry)
+
+    def _next_link(self, kind: str, payload: bytes) -> Link:
         assert self._head is not None
         seq, prev_hash = self._head[0] + 1, self._head[1]
-        digest = link_hash(prev_hash, seq, kind, payload)
-        self._insert(Link(seq, kind, payload, prev_hash, digest))
-        self._head = (seq, digest)
+        return Link(seq, kind, payload, prev_hash, link_hash(prev_hash, seq, kind, payload))
+
+    def _go_on_from(self, entry: Link) -> int:
+        """Take an entry that was added for the chain's last."""
+        self._head = (entry.seq, entry.hash)
         failpoint.hit("ledger.after_insert")
-        return seq
+        return entry.seq
 
     def _read_head(self) -> tuple[int, bytes]:
         row = self._row("read_head")

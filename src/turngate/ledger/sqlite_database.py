@@ -25,7 +25,7 @@ from turngate.ledger.database import SCHEMA_VERSION, Database, UnsoundEntryError
 from turngate.ledger.entry import Delivery, canonical
 from turngate.ledger.latch import Latch
 from turngate.ledger.location import key_path, lock_path
-from turngate.ledger.sqlite_projection import STATEMENTS, insert_entry, project_entries
+from turngate.ledger.sqlite_projection import STATEMENTS, insert_entry, insert_undoubted, project_entries
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -35,15 +35,6 @@ if TYPE_CHECKING:
 
 OLDEST_SQLITE: Final = (3, 51, 3)
 _PENDING: Final = (Outcome.RELEASED, Delivery.PENDING)
-_NOTHING: Final = (None, None, None, 0)
-"""What `check_release` finds where nothing stands against a release."""
-
-
-class _Subject(msgspec.Struct):
-    """What `doubt_release` asks about."""
-
-    turn_id: str
-    response_id: str | None
 
 
 class SQLiteDatabase(Database):
@@ -132,10 +123,9 @@ class SQLiteDatabase(Database):
     def _turn_state(self, turn_id: str) -> tuple[Any, ...] | None:
         return _PENDING if turn_id in self._pending else super()._turn_state(turn_id)
 
-    def _check_release(self, payload: bytes) -> tuple[Any, ...] | None:
-        subject = msgspec.json.decode(payload, type=_Subject)
-        in_doubt = self._row("doubt_release", turn_id=subject.turn_id, response_id=subject.response_id)
-        return _NOTHING if in_doubt == (0,) else super()._check_release(payload)
+    def _release(self, write: Write) -> int | Refusal:
+        entry = self._next_link("decided", write.payload)
+        return self._go_on_from(entry) if insert_undoubted(self._cursor, entry) else super()._release(write)
 
     def _insert(self, entry: Link) -> None:
         insert_entry(self._cursor, entry)

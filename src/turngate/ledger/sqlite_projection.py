@@ -13,6 +13,7 @@ import re
 from itertools import chain
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
+import apsw
 import msgspec
 from msgspec.structs import astuple
 
@@ -22,8 +23,6 @@ from turngate.ledger.statements import load_statements
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-
-    import apsw
 
     from turngate.ledger.chain import Link
 
@@ -70,12 +69,13 @@ _CALL_ROW: Any = _row_type([name.removeprefix(_OF_CALL) for name in _CALL])
 class _Kind:
     """One kind of entry: how its payload is read, and a view to insert into for each number of calls that go in at once."""
 
-    def __init__(self, name: str) -> None:
-        self._name: Final = name
+    def __init__(self, name: str, guard: str = "") -> None:
+        self._view: Final = f"{name}_{guard}"
         self._has_calls: Final = "project_call" in PROJECTIONS[name]
         projections = [STATEMENTS[each] for each in PROJECTIONS[name] if each != "project_call"]
         append = STATEMENTS["append_entry"].replace(":kind", f"'{name}'")
         self._effect: Final = " ".join([append, *projections])
+        self._guard: Final = STATEMENTS.get(guard, "")
         fields = [each for each in _names(self._effect) if each not in _OWN]
         calls = [("calls", tuple[_CALL_ROW, ...], ())] if self._has_calls else []
         self._read: Final = msgspec.json.Decoder(_row_type(fields, *calls)).decode
@@ -87,7 +87,7 @@ class _Kind:
     def create_views(self, connection: apsw.Connection) -> None:
         """Make what `insert` inserts into."""
         for view, effect in self._views():
-            names, program = _names(effect), _NAME.sub(r"new.\1", effect)
+            names, program = _names(effect), _NAME.sub(r"new.\1", f"{self._guard} {effect}")
             connection.execute(
                 f"CREATE TEMP VIEW {view} ({', '.join(names)}) AS SELECT {', '.join('NULL' for _ in names)};"
                 f"CREATE TEMP TRIGGER {view}_in INSTEAD OF INSERT ON {view} BEGIN {program} END"
@@ -112,19 +112,20 @@ class _Kind:
 
     def _views(self) -> list[tuple[str, str]]:
         """Each view's name, and what an insertion into it does."""
-        views = [(f"{self._name}_0", self._effect)]
+        views = [(f"{self._view}_0", self._effect)]
         for call in range(CALLS_AT_ONCE if self._has_calls else 0):
             effect = STATEMENTS["project_call"].replace(f":{_OF_CALL}", f":{_OF_CALL}{call}_")
-            views.append((f"{self._name}_{call + 1}", f"{views[-1][1]} {effect}"))
+            views.append((f"{self._view}_{call + 1}", f"{views[-1][1]} {effect}"))
         return views
 
 
 _KINDS: Final = {name: _Kind(name) for name in PROJECTIONS}
+_RELEASE: Final = _Kind("decided", "guard_release")
 
 
 def project_entries(connection: apsw.Connection) -> None:
-    """Prepare a connection for `insert_entry`."""
-    for kind in _KINDS.values():
+    """Prepare a connection for what follows."""
+    for kind in (*_KINDS.values(), _RELEASE):
         kind.create_views(connection)
 
 
@@ -137,3 +138,14 @@ def insert_entry(cursor: apsw.Cursor, entry: Link) -> None:
     if kind is None:
         raise LedgerError(f"entry {entry.seq} is of no kind that this turngate knows")
     kind.insert(cursor, entry)
+
+
+def insert_undoubted(cursor: apsw.Cursor, entry: Link) -> bool:
+    """Add a release that nothing can stand against, by the statement that sees to that; False if it has added nothing."""
+    try:
+        _RELEASE.insert(cursor, entry)
+    except apsw.ConstraintError as error:
+        if "in doubt" not in error.args:
+            raise
+        return False
+    return True

@@ -300,10 +300,11 @@ LIMIT 1;
 SELECT (SELECT outcome FROM turns WHERE turn_id = :payload ->> 'turn_id'), stop.id, stop.kind, EXISTS @find_delivery
 FROM (SELECT 1) LEFT JOIN @find_stop AS stop;
 
--- name: doubt_release
--- Whether anything can stand against a release: each row by which `check_release` would refuse it is among these. It is asked
--- first, because most often there is none, and then nothing of the payload needs to be looked at.
-SELECT EXISTS (SELECT 1 FROM turns WHERE turn_id = :turn_id AND outcome IS NOT NULL)
+-- name: guard_release
+-- What a release must pass to be added without a further question: that nothing can stand against it. Each row by which
+-- `check_release` would refuse it is among these, and most often there is none.
+SELECT raise(ABORT, 'in doubt')
+WHERE EXISTS (SELECT 1 FROM turns WHERE turn_id = :turn_id AND outcome IS NOT NULL)
     OR EXISTS (SELECT 1 FROM latches WHERE lifted_at IS NULL)
     OR EXISTS (SELECT 1 FROM turns WHERE response_id = :response_id AND turn_id <> :turn_id);
 
