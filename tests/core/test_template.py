@@ -20,9 +20,9 @@ from turngate.core.action import Forward
 from turngate.core.finding import Code, Finding
 from turngate.core.gate import GateState
 from turngate.core.policy import Limits, Mode, TurnPolicy
-from turngate.core.session import LESSONS, Session
+from turngate.core.session import Session
 from turngate.core.sse import SSEFramer
-from turngate.core.template import Template, template_of, values_of
+from turngate.core.template import LESSONS, Likeness, Template, template_of, values_of
 from turngate.core.verdict import Outcome, Reason
 from turngate.dialects.openai_chat_json import CHUNK
 from turngate.judging import open_session
@@ -215,7 +215,7 @@ def test_a_stream_whose_frames_have_nothing_in_common_is_soon_left_alone(
 ) -> None:
     asked: list[bytes] = []
     monkeypatch.setattr(
-        "turngate.core.session.template_of", lambda first, _second, _values: asked.append(first)
+        "turngate.core.template.template_of", lambda first, _second, _values: asked.append(first)
     )
     session = in_text()
     for number in range(50):
@@ -260,7 +260,7 @@ def knowing() -> list[tuple[str, Session, bytes]]:
         for each in envelope.framing.framer(1 << 20).receive_data(b"".join(envelope.pieces)):
             session.receive_data(each.raw, 1.0)
             key = (envelope.dialect.name, re.sub(rb'"[^"]*"(?!:)|\d+', b"", each.raw))
-            if session._template is not None and key not in found:
+            if session._likeness.template is not None and key not in found:
                 found[key] = (envelope.dialect.name, copy.deepcopy(session), each.raw)
     return list(found.values())
 
@@ -286,7 +286,7 @@ def misread(session: Session, raw: bytes) -> tuple[bytes | None, int]:
             continue
         taken += 1
         careful = copy.deepcopy(session)
-        careful._lessons, careful._template = 0, None
+        careful._likeness = Likeness(0)
         if careful.receive_data(variant, 1.0) != [Forward(variant)] or careful.turn != session.turn:
             return variant, taken
     return None, taken

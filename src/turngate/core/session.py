@@ -21,7 +21,7 @@ from turngate.core.frame import Frame, FrameFault, Framer
 from turngate.core.gate import Gate, GateState, Move, Signal
 from turngate.core.policy import Mode, OnBlock, Quirk, TurnPolicy
 from turngate.core.slot import SlotInput
-from turngate.core.template import Template, template_of
+from turngate.core.template import LESSONS, Likeness
 from turngate.core.turn import Turn, TurnState
 from turngate.core.verdict import BlockNotice, Outcome, Reason, Verdict, decide
 from turngate.errors import MisuseError
@@ -39,10 +39,6 @@ _UNFRAMED = frozenset({FrameFault.OVERSIZED, FrameFault.LOST})
 
 SENTINEL = "[DONE]"
 """The last event behind which no client reads on. Behind any other one they do: text there passes, and no call leaves."""
-
-
-LESSONS = 8
-"""How often a session looks for what frames of text have in common; a stream whose frames have nothing in common costs no more."""
 
 
 class Decoder(Protocol):
@@ -128,7 +124,6 @@ class Session:
     """The life of one turn between the first upstream byte and its verdict."""
 
     __slots__ = (
-        "_before",
         "_budget",
         "_budgeted",
         "_decode",
@@ -137,13 +132,12 @@ class Session:
         "_framer",
         "_frames",
         "_judge",
-        "_lessons",
+        "_likeness",
         "_longest",
         "_observing",
         "_policy",
         "_prose",
         "_sent_at",
-        "_template",
         "gate",
         "tally",
         "turn",
@@ -178,11 +172,8 @@ class Session:
         self._budgeted = 0
         self._sent_at = 0.0
         self._ended = False
-        self._before: bytes | None = None
-        """The read before this one, if it was a frame of text."""
-        self._template: Template | None = None
-        """What it has in common with the one before it; and so the framer is between two frames."""
-        self._lessons = LESSONS if framer.may_miss_repeats else 0
+        self._likeness = Likeness(LESSONS if framer.may_miss_repeats else 0)
+        """Of reads that are one frame of text. Where there is a template, the last read was one, and the framer is between two frames."""
         self._longest = policy.limits.frame_bytes
 
     # What the outside tells.
@@ -192,7 +183,7 @@ class Session:
 
         Whatever else it may be is left to `receive_data`.
         """
-        template, size = self._template, len(data)
+        template, size = self._likeness.template, len(data)
         if template is None or self.gate.state is not _PASSING:
             return False
         if size > self._longest or not template.fits(data):
@@ -209,7 +200,6 @@ class Session:
             raise MisuseError("receive_data after receive_eof")
         if self.verdict is not None:
             return [Forward(data)] if self._observing else []
-        template, self._template = self._template, None
         tally = self.tally
         tally.bytes_in += len(data)
         tally.last_at = now
@@ -224,12 +214,13 @@ class Session:
                 tally.frames += 1
                 self._sent_at = now
                 raw = frames[0].raw
-                if raw is data:
-                    self._template = self._compare(data, template) if self._lessons else template
-                    return [Forward(data)]
-                self._before = None
-                return [Forward(data if self._observing else raw)]
-        self._before = None
+                if raw is not data:
+                    self._likeness.forget()
+                    return [Forward(data if self._observing else raw)]
+                if (values := self._decoder.text_values) is not None:
+                    self._likeness.learn(data, values)
+                return [Forward(data)]
+        self._likeness.forget()
         actions = self._judge_frames(frames, now, first)
         if self._observing:
             return [Forward(data), *actions]
@@ -339,17 +330,6 @@ class Session:
         self._give_back()
 
     # How a frame is judged.
-
-    def _compare(self, data: bytes, known: Template | None) -> Template | None:
-        """Learn from two frames of text in a row what the next one will look like."""
-        values, before = self._decoder.text_values, self._before
-        if values is None:
-            return None
-        self._before = data
-        if before is None:
-            return known
-        self._lessons -= 1
-        return template_of(before, data, values) or known
 
     @property
     def _grace_runs(self) -> bool:

@@ -11,19 +11,15 @@ every key is that of a frame which was read whole. Which values may say anything
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 
 from turngate.core.frame import is_utf8
 
 _PLAIN = bytes(0x78 if byte < 0x20 or byte in b'"\\' else byte for byte in range(256))
 """Maps every byte that a string needs an escape for to another one."""
 
-
-def values_of(*keys: str) -> re.Pattern[bytes]:
-    """Find the string values of these keys, wherever they stand; the inside of each is group 1, up to its first quote.
-
-    In JSON that was read, nothing else looks so: inside of a string the quotes would be escaped.
-    """
-    return re.compile(rb'"(?:%b)" ?: ?"([^"]+)"' % "|".join(keys).encode())
+LESSONS = 8
+"""How often frames of a stream are compared; one whose frames have nothing in common costs no more."""
 
 
 class Template:
@@ -31,9 +27,9 @@ class Template:
 
     __slots__ = ("_end", "_head", "_middles", "_open", "_start", "_tail")
 
-    def __init__(self, pieces: list[bytes]) -> None:
-        """`pieces` is what stands around the places: one more than there are of them, and none is empty."""
-        self._head, *self._middles, self._tail = pieces
+    def __init__(self, parts: Sequence[bytes]) -> None:
+        """`parts` is what stands around the places: one more than there are of them, and none is empty."""
+        self._head, *self._middles, self._tail = parts
         self._start, self._end = slice(len(self._head)), slice(-len(self._tail), None)
         self._open = slice(len(self._head), -len(self._tail))
 
@@ -54,15 +50,46 @@ def _is_plain(said: bytes) -> bool:
     return said != b"" and said.translate(_PLAIN) == said and (said.isascii() or is_utf8(said))
 
 
+def values_of(*keys: str) -> re.Pattern[bytes]:
+    """Find the string values of these keys, wherever they stand; the inside of each is group 1, up to its first quote.
+
+    In JSON that was read, nothing else looks so: inside of a string the quotes would be escaped.
+    """
+    return re.compile(rb'"(?:%b)" ?: ?"([^"]+)"' % "|".join(keys).encode())
+
+
 def template_of(first: bytes, second: bytes, values: re.Pattern[bytes]) -> Template | None:
     """What two frames have in common, where only the given values differ; None where other things do, or nothing does."""
-    pieces: list[bytes] = []
+    parts: list[bytes] = []
     at = 0
     for found in values.finditer(second):
         if first.find(found[0]) < 0 and _is_plain(found[1]):
-            pieces.append(second[at : found.start(1)])
+            parts.append(second[at : found.start(1)])
             at = found.end(1)
-    if not pieces:
+    if not parts:
         return None
-    template = Template([*pieces, second[at:]])
+    template = Template([*parts, second[at:]])
     return template if template.fits(first) else None
+
+
+class Likeness:
+    """What the frames of a stream have in common, as far as it is known."""
+
+    __slots__ = ("_before", "_left", "template")
+
+    def __init__(self, lessons: int = LESSONS) -> None:
+        self._before: bytes | None = None
+        """The frame before this one, if it was of the kind."""
+        self._left = lessons
+        self.template: Template | None = None
+
+    def learn(self, raw: bytes, values: re.Pattern[bytes]) -> None:
+        """Compare a frame of the kind, that did not fit, with the one before it."""
+        before, self._before = self._before, raw
+        if before is not None and self._left:
+            self._left -= 1
+            self.template = template_of(before, raw, values) or self.template
+
+    def forget(self) -> None:
+        """Something else came: what follows may mean something else."""
+        self.template = self._before = None

@@ -302,9 +302,17 @@ class Turn:
         choice = self.choices.get(slot.choice)
         if choice is not None and choice.reason is not None and slot.state is SlotState.COLLECTING:
             self.findings.add(table_finding(Code.DELTA_AFTER_TERMINAL, slot.path))
-        self._step_slot(slot, _FRAGMENT, now)
-        self._grow(slot, event.text)
-        return _slot_signal(slot)
+        # Whole here, and not in steps: it is done for every piece.
+        code = slot.step(_FRAGMENT)
+        slot.last_at = now
+        if code is not None:
+            self.findings.add(table_finding(code, slot.path))
+        if slot.argument_bytes <= self.policy.limits.argument_bytes:
+            text = event.text
+            slot.argument_bytes += len(text) if text.isascii() else _size(text)
+            if self._fits(slot, slot.argument_bytes):
+                slot.pieces.append(text)
+        return _TOOL if slot.runs_on is _AGENT else Signal.ORDERED
 
     def _slot_copied(self, event: SlotCopied, now: float) -> Signal:
         slot = self.slots.get(event.slot)
@@ -315,13 +323,6 @@ class Turn:
         if event.text not in slot.copies and self._fits(slot, _size(event.text)):
             slot.copies.append(event.text)
         return _slot_signal(slot)
-
-    def _grow(self, slot: Slot, text: str) -> None:
-        if slot.argument_bytes > self.policy.limits.argument_bytes:
-            return
-        slot.argument_bytes += _size(text)
-        if self._fits(slot, slot.argument_bytes):
-            slot.pieces.append(text)
 
     def _fits(self, slot: Slot, size: int) -> bool:
         limit = self.policy.limits.argument_bytes
