@@ -54,9 +54,9 @@ def complete(logger: Any, name: str, line: MutableMapping[str, Any]) -> MutableM
 
 
 def json_line(logger: Any, name: str, line: MutableMapping[str, Any]) -> str:
-    """One line of JSON. Without an escape or a control in it, there is none in any field, and nothing to spell out."""
+    """One line of JSON. In ASCII without an escape there is no control but DEL in any field, and so nothing to spell out."""
     text = _as_json(line)
-    if "\\" in text or not text.isprintable():
+    if "\\" in text or "\x7f" in text or not text.isascii():
         text = _as_json(escape_controls(logger, name, line))
     return text
 

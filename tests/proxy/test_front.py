@@ -136,10 +136,13 @@ def test_every_uvicorn_attribute_that_is_relied_on_is_there() -> None:
     assert "elif not self.response_complete and not self.disconnected:" in source, "abort() is quiet by this"
 
 
-def test_the_one_method_that_is_replaced_is_the_one_that_was_read() -> None:
-    source = inspect.getsource(HttpToolsProtocol.data_received)
+@pytest.mark.parametrize(
+    ("name", "expected"), [("data_received", "010a7ae59a5d3b1a"), ("on_header", "65d62c044f61fdbd")]
+)
+def test_the_methods_that_are_replaced_are_the_ones_that_were_read(name: str, expected: str) -> None:
+    source = inspect.getsource(getattr(HttpToolsProtocol, name))
     digest = hashlib.sha256(source.encode()).hexdigest()[:16]
-    assert digest == "010a7ae59a5d3b1a", "uvicorn changed data_received: compare it with FrontProtocol's"
+    assert digest == expected, f"uvicorn changed {name}: compare it with FrontProtocol's"
 
 
 # The head
