@@ -12,6 +12,8 @@ import ssl
 from typing import TYPE_CHECKING, Protocol, cast
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from turngate.transport.head import Origin
 
 
@@ -50,6 +52,7 @@ class Connection(asyncio.Protocol):
     __slots__ = (
         "_owner",
         "aborted",
+        "data_received",
         "origin",
         "receiver",
         "served",
@@ -59,6 +62,8 @@ class Connection(asyncio.Protocol):
     )
 
     transport: asyncio.Transport
+    data_received: Callable[[bytes], None]  # type: ignore[assignment]
+    """Whoever takes what comes: the exchange itself, without a step between, for that is done for every event."""
 
     def __init__(self, origin: Origin, owner: Owner) -> None:
         self.origin = origin
@@ -69,6 +74,7 @@ class Connection(asyncio.Protocol):
         self.usable = True
         self.aborted = False
         self._owner = owner
+        self.data_received = self._speaks_unasked
 
     @property
     def secure(self) -> bool:
@@ -80,12 +86,23 @@ class Connection(asyncio.Protocol):
         self.transport = cast("asyncio.Transport", transport)
         self._owner.add(self)
 
-    def data_received(self, data: bytes) -> None:
-        """Hand bytes to the exchange; nobody asked for any while idle."""
-        if self.receiver is None:
-            self.abort()
-        else:
-            self.receiver.data_received(data)
+    def occupy(self, receiver: Receiver) -> None:
+        """Report to an exchange from now on."""
+        self.receiver = receiver
+        self._hear(receiver.data_received)
+
+    def vacate(self) -> None:
+        """Report to nobody."""
+        self.receiver = None
+        self._hear(self._speaks_unasked)
+
+    def _hear(self, data_received: Callable[[bytes], None]) -> None:
+        self.data_received = data_received
+        self.transport.set_protocol(self)  # uvloop looks it up only now
+
+    def _speaks_unasked(self, _data: bytes) -> None:
+        """Bytes came while it was idle: nobody asked for any."""
+        self.abort()
 
     def eof_received(self) -> None:
         """Note an orderly end; the transport closes itself. A cut under TLS is left to `connection_lost`."""
@@ -133,8 +150,7 @@ class Connection(asyncio.Protocol):
         return not poller.poll(0)
 
     def release(self) -> None:
-        """Give the connection back after a complete exchange."""
-        self.receiver = None
+        """Give the connection back after a complete exchange, which has vacated it."""
         self.served += 1
         if self.usable:
             self._owner.release(self)

@@ -102,7 +102,7 @@ class Exchange(BufferedResponse):
         self._reusable = False
         self._failure: UpstreamError | None = None
         self._parser = httptools.HttpResponseParser(self)
-        connection.receiver = self
+        connection.occupy(self)
 
     # The request.
 
@@ -154,16 +154,20 @@ class Exchange(BufferedResponse):
             return
         if not self.status:
             self._fed_size += len(data)
-        pieces = self._pieces
-        all_read = not pieces
         try:
             self._parser.feed_data(data)
         except (httptools.HttpParserError, httptools.HttpParserUpgrade):
             self._parsing_failed()
         if not self.status and self._fed_size > self._limits.size:
             self._fail(HeadTooLargeError())
-        if all_read and pieces and self._hand_over(now) and self._end is None:
-            return
+        sink, pieces = self._sink, self._pieces
+        # A reader that waits has read all that came before.
+        if sink is not None and pieces and self._waiter is not None:
+            if sink(pieces[0] if len(pieces) == 1 else b"".join(pieces), now):
+                pieces.clear()
+                self._unread = 0
+            if not pieces and self._end is None:
+                return
         self._pause_if_full()
         self._notify()
 
@@ -317,7 +321,7 @@ class Exchange(BufferedResponse):
         assert connection is not None
         self._connection = None
         self._stall.stop()
-        connection.receiver = None
+        connection.vacate()
         return connection
 
     def _abort_connection(self) -> None:

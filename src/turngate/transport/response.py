@@ -77,17 +77,6 @@ class BufferedResponse(abc.ABC):
         """See `UpstreamResponse.divert`."""
         self._sink = sink
 
-    def _hand_over(self, now: float) -> bool:
-        """Offer what has just arrived to the sink; the caller has seen that nothing else is unread."""
-        sink, pieces = self._sink, self._pieces
-        if sink is None or self._waiter is None or self._woken or self._unread > self._high_water:
-            return False
-        if not sink(pieces[0] if len(pieces) == 1 else b"".join(pieces), now):
-            return False
-        pieces.clear()
-        self._unread = 0
-        return True
-
     def wake(self) -> None:
         """See `UpstreamResponse.wake`."""
         self._woken = True
