@@ -1,14 +1,16 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 from typing import TYPE_CHECKING
 
 import pytest
 
 from tests.transport.peer import OK, QUICK, Peer, get, serving, transport, until
+from turngate.transport.connection import Connection
 from turngate.transport.errors import ClosedBeforeHeadError
 from turngate.transport.exchange import Exchange
-from turngate.transport.head import HeadLimits, encode_head
+from turngate.transport.head import BodyEnd, HeadLimits, encode_head
 
 if TYPE_CHECKING:
     from tests.transport.peer import Run
@@ -80,3 +82,28 @@ def test_aborting_twice_is_harmless(run: Run) -> None:
             assert direct.pool.open_count == 0
 
     run(main())
+
+
+@pytest.mark.parametrize(
+    "ending", [b"Connection: close\r\nContent-Length: 5\r\n\r\nhello", b"Content-Length: 9\r\n\r\nhello"]
+)
+def test_a_connection_that_is_over_leaves_nothing_to_the_collector(run: Run, ending: bytes) -> None:
+    def are_there() -> bool:
+        return any(isinstance(each, Connection) for each in gc.get_objects())
+
+    async def main() -> None:
+        async with serving(lambda peer: peer.answer(OK + ending)) as origin, transport() as direct:
+            response = await direct.request(get(origin), b"", QUICK)
+            while not isinstance(await response.receive(), BodyEnd):
+                pass
+            assert are_there()
+            response.close()
+            del response
+            await until(lambda: not are_there())
+
+    gc.collect()
+    gc.disable()
+    try:
+        run(main())
+    finally:
+        gc.enable()

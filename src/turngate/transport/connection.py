@@ -94,7 +94,7 @@ class Connection(asyncio.Protocol):
     def vacate(self) -> None:
         """Report to nobody."""
         self.receiver = None
-        self._hear(self._speaks_unasked)
+        self._hear(self._speaks_unasked if self.usable else _drop)
 
     def _hear(self, data_received: Callable[[bytes], None]) -> None:
         self.data_received = data_received
@@ -123,6 +123,7 @@ class Connection(asyncio.Protocol):
     def connection_lost(self, exc: Exception | None) -> None:
         """Report the end."""
         self.usable = False
+        self.data_received = _drop  # a method of its own would leave it to the collector
         self._owner.forget(self)
         if self.receiver is not None:
             self.receiver.connection_lost(exc)
@@ -164,3 +165,7 @@ class Connection(asyncio.Protocol):
             self.usable = False
             self._owner.forget(self)
             self.transport.abort()
+
+
+def _drop(_data: bytes) -> None:
+    """Nothing comes any more."""
