@@ -18,6 +18,7 @@ from tests.proxy.gated import (
     turn_request,
 )
 from tests.transport.peer import Peer
+from turngate.access.allowance import OwnAllowances
 from turngate.access.desk import Desk
 from turngate.access.keys import GateKeyStore, gate_key_path
 from turngate.access.tenant import Caller, anybody
@@ -167,6 +168,24 @@ def test_a_tenant_at_its_limit_is_told_to_wait_and_others_are_not(run: Run, tmp_
             upstream.go_on.set()
             assert (await first).status == (await other).status == 200
             assert (await world.ask(asking("X-Tenant: team-a"))).status == 200
+
+    run(main())
+
+
+def test_only_who_has_a_limit_is_counted(run: Run, tmp_path: Path) -> None:
+    at = desk(tmp_path, a={"turns": 1}, b={"requests_per_minute": 5})
+    upstream = at._config.upstreams["provider"]
+    counted = at._allowances
+    assert isinstance(counted, OwnAllowances)
+
+    async def main() -> None:
+        for name, under_way in ((b"a", 1), (b"b", 2), (b"c", 2)):
+            assert isinstance(await at.admit([(b"x-tenant", name)], upstream), Caller)
+            assert len(counted) == under_way
+        at.leave(Caller("a", []))
+        at.leave(Caller("c", []))
+        assert len(counted) == 1
+        assert isinstance(await at.admit([(b"x-tenant", b"a")], upstream), Caller)
 
     run(main())
 

@@ -97,3 +97,21 @@ def test_a_dropped_reply_has_still_to_be_ended(wire: Wire) -> None:
 def test_a_whole_reply_replaces_what_was_prepared(wire: Wire) -> None:
     asyncio.run(wire.reply.whole(400, [(b"x", b"y")], b"body"))
     assert wire.said == [(400, [(b"x", b"y"), (b"content-length", b"4")]), (b"body", False)]
+
+
+def test_pieces_are_written_at_once_where_that_is_possible_and_none_of_them_is_empty(wire: Wire) -> None:
+    def take(data: bytes) -> bool:
+        wire.said.append(data)
+        return True
+
+    wire.reply = Reply(wire.send, lambda: wire.said.append("abort"), take)
+    wire.reply.prepare(*HEAD)
+
+    async def main() -> None:
+        await wire.reply.write(b"1")
+        await wire.reply.write(b"")
+        await wire.reply.end()
+
+    asyncio.run(main())
+    assert wire.said == [HEAD, b"1", (b"", True), (b"", False)]
+    assert wire.reply.bytes_out == 1

@@ -18,11 +18,17 @@ from turngate.config.access import TenantConfig, TenantFrom
 from turngate.core.tool_rules import ToolRules, narrowed
 
 _UNLIMITED: Final = TenantConfig()
+_NO_RULES: Final = ToolRules()
 
 
 def limits_of(tenants: Mapping[str, TenantConfig], name: str) -> TenantConfig:
     """What is configured for a tenant, or else for all that have no section of their own."""
     return tenants.get(name) or tenants.get("default") or _UNLIMITED
+
+
+def _is_limited(tenant: TenantConfig) -> bool:
+    """Whether there is anything to hold its requests against; nobody else's are counted."""
+    return tenant.turns > 0 or tenant.requests_per_minute > 0
 
 
 class Desk:
@@ -55,28 +61,32 @@ class Desk:
         if tenant.upstreams and upstream.name not in tenant.upstreams:
             message = f"The tenant {caller.tenant!r} may not use the upstream {upstream.name!r}."
             return Denial(403, "upstream_not_allowed", message)
-        if (over := await self._allowances.enter(caller.tenant, tenant)) is not None:
-            return over
+        if _is_limited(tenant):
+            over = await self._allowances.enter(caller.tenant, tenant)
+            if over is not None:
+                return over
         credential = self._credentials.get(upstream.name)
         return caller if credential is None else injected(caller, credential)
 
     def rules(self, caller: Caller, upstream: UpstreamConfig) -> ToolRules:
         """What the policy says of the tools in the caller's turns."""
-        allowed = self.tenant(caller.tenant).tools
-        return narrowed(self._config.policy.rules, caller.tenant, upstream.name, allowed)
+        rules, allowed = self._config.policy.rules, self.tenant(caller.tenant).tools
+        return narrowed(rules, caller.tenant, upstream.name, allowed) if rules or allowed else _NO_RULES
 
     def leave(self, caller: Caller) -> None:
         """A request that was let in is over."""
-        self._allowances.leave(caller.tenant, self.tenant(caller.tenant))
+        tenant = self.tenant(caller.tenant)
+        if _is_limited(tenant):
+            self._allowances.leave(caller.tenant, tenant)
 
     def _identify(self, headers: Headers) -> Caller | Denial:
         server = self._config.server
         match server.tenant_from:
+            case TenantFrom.NONE:
+                return anybody(headers)
             case TenantFrom.GATE_KEY:
                 return by_gate_key(headers, lambda secret: self._keys.find(secret, time.time()))
             case TenantFrom.CREDENTIAL:
                 return by_credential(headers, self._digest)
             case TenantFrom.HEADER:
                 return by_field(headers, server.tenant_header)
-            case TenantFrom.NONE:
-                return anybody(headers)

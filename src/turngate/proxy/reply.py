@@ -83,7 +83,9 @@ class Reply:
         if not self.started:
             await self.start()
         self._count(len(data))
-        await self._send({"type": "http.response.body", "body": data, "more_body": True})
+        # An empty piece would be the mark of the body's end.
+        if not (data and self._write(data)):
+            await self._send({"type": "http.response.body", "body": data, "more_body": True})
 
     def write_now(self, data: bytes) -> bool:
         """Send bytes without waiting; False if that is not possible and `write` has to be awaited."""
