@@ -25,7 +25,14 @@ from turngate.core.policy import TurnPolicy
 from turngate.core.session import Decoder
 from turngate.core.sse import SSEFramer
 from turngate.dialects import DIALECTS, dialect_for, dialect_named
-from turngate.dialects.base import encode, may_carry, names_calls, names_carrier, read_request
+from turngate.dialects.base import (
+    encode,
+    may_carry,
+    names_calls,
+    names_carrier,
+    read_request,
+    request_reader,
+)
 
 NAMES = ["openai_chat", "anthropic_messages", "mistral_chat", "openai_responses"]
 KEYS = [
@@ -232,3 +239,27 @@ def test_half_a_surrogate_pair_in_what_a_provider_said_stays_an_escape() -> None
 def test_a_body_that_is_no_object_is_no_request(body: bytes) -> None:
     assert read_request(body) is None
     assert read_request(b'{"stream": true}') == {"stream": True}
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b'{"a": 1, "b": [1, {"c": "x"}], "messages": [{"a": 2}]}',
+        b'{"a": 1, "a": 2}',
+        b'{"b": NaN, "a": "\xff"}',
+        b'\xef\xbb\xbf{"a": 1}',
+        '{"a": 1}'.encode("utf-16"),
+        b"{}",
+        b"[1]",
+        b'{"a": 1',
+        b"",
+        b'{"messages": ' + b"[" * 100_000,
+    ],
+)
+def test_a_reader_of_some_members_finds_what_a_reader_of_all_finds(body: bytes) -> None:
+    some, whole = request_reader("a", "b")(body), read_request(body)
+
+    assert (some is None) == (whole is None)
+    if some is not None and whole is not None:
+        assert repr([some.get(key) for key in ("a", "b")]) == repr([whole.get(key) for key in ("a", "b")])
+        assert "messages" not in some or whole is some

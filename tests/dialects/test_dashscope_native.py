@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import itertools
 import json
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -93,7 +92,7 @@ def test_a_message_that_every_event_repeats_is_read_by_its_growth(incremental: b
 def test_without_a_setting_the_stream_shows_that_it_brings_only_what_is_new() -> None:
     judged = judged_as(CALL + END, incremental=None)
     assert judged.calls == [("c1", "ls", '{"p":"/"}')]
-    assert judge(DASHSCOPE, CALL + END, tools=replace(TOOLS)).outcome == "released"
+    assert judge(DASHSCOPE, CALL + END, tools=TOOLS).outcome == "released"
 
 
 def test_no_text_is_an_object_joined_and_as_its_last_copy() -> None:

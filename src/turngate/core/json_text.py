@@ -193,6 +193,16 @@ def read_lenient(data: bytes) -> LenientReading | None:
     return plain if plain is not None else _read_carefully(data)
 
 
+def read_value(data: bytes) -> JsonValue:
+    """The value that `read_lenient` reads, where nothing else is asked about the text; None also where there is none."""
+    try:
+        value: JsonValue = _decode_grammar(data)
+    except (ValueError, RecursionError):
+        reading = _read_carefully(data)
+        return None if reading is None else reading.value
+    return value
+
+
 def _read_carefully(data: bytes) -> LenientReading | None:
     repeated = False
 

@@ -7,8 +7,9 @@ a gateway, unless the operator pinned its schema.
 from __future__ import annotations
 
 import enum
-from dataclasses import dataclass, field
 from typing import Any
+
+from msgspec import Struct, field
 
 from turngate.core.event import CallKind, RunsOn
 
@@ -20,8 +21,7 @@ class SchemaDialect(enum.StrEnum):
     OPENAPI = "openapi"
 
 
-@dataclass(frozen=True, slots=True)
-class Tool:
+class Tool(Struct, frozen=True):
     """One declared tool.
 
     `schema` is its parsed declaration, None where the request gives none: built-in client tools, functions without
@@ -35,8 +35,7 @@ class Tool:
     dialect: SchemaDialect = SchemaDialect.JSON_SCHEMA
 
 
-@dataclass(frozen=True, slots=True)
-class Toolset:
+class Toolset(Struct, frozen=True):
     """The tools of one request, by name."""
 
     tools: dict[str, Tool] = field(default_factory=dict)
@@ -65,6 +64,7 @@ def collect(tools: list[Tool]) -> tuple[dict[str, Tool], frozenset[str]]:
     by_name: dict[str, Tool] = {}
     ambiguous: set[str] = set()
     for tool in tools:
-        if by_name.setdefault(tool.name, tool) != tool:
+        known = by_name.setdefault(tool.name, tool)
+        if known is not tool and known != tool:
             ambiguous.add(tool.name)
     return by_name, frozenset(ambiguous)

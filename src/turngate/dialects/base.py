@@ -12,10 +12,11 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, ClassVar, Protocol
 
 import msgspec
+from msgspec import structs
 
 from turngate.core.event import (
     ChoiceClosed,
@@ -33,7 +34,7 @@ from turngate.core.event import (
 from turngate.core.finding import Code
 from turngate.core.frame import Frame, FrameFault
 from turngate.core.framing import BODY, SSE, Framing
-from turngate.core.json_text import LenientReading, read_lenient
+from turngate.core.json_text import LenientReading, read_lenient, read_value
 from turngate.core.policy import KeepAliveForm, TurnPolicy
 from turngate.core.session import Decoder
 from turngate.core.toolset import Tool, Toolset
@@ -249,8 +250,22 @@ def json_faults(reading: LenientReading, data: bytes, carriers: Sequence[bytes])
 
 def read_request(body: bytes) -> dict[str, Any] | None:
     """The JSON object that a request is; one that is none declares nothing that can be judged."""
-    reading = read_lenient(body)
-    return reading.value if reading is not None and isinstance(reading.value, dict) else None
+    value = read_value(body)
+    return value if isinstance(value, dict) else None
+
+
+def request_reader(*keys: str) -> Callable[[bytes], Mapping[str, Any] | None]:
+    """The same, of these members alone: the messages of a long conversation, nearly all of a request, are passed over unread."""
+    members = msgspec.defstruct("Request", [(key, Any, None) for key in keys])
+    decode = msgspec.json.Decoder(members).decode
+
+    def read(body: bytes) -> Mapping[str, Any] | None:
+        try:
+            return structs.asdict(decode(body))
+        except (ValueError, RecursionError):
+            return read_request(body)
+
+    return read
 
 
 def read_event(data: bytes, carriers: Sequence[bytes]) -> tuple[dict[str, Any] | None, list[Event]]:

@@ -88,8 +88,7 @@ _KNOWN = frozenset(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class GenerationToolset(Toolset):
+class GenerationToolset(Toolset, frozen=True):
     """The tools of a request, and how it asked for the stream."""
 
     incremental: bool | None = None

@@ -20,7 +20,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import msgspec
@@ -105,8 +104,7 @@ class _RawReply(Struct, gc=False):
 _decode_raw = msgspec.json.Decoder(_RawReply).decode
 
 
-@dataclass(frozen=True, slots=True)
-class ConversationToolset(Toolset):
+class ConversationToolset(Toolset, frozen=True):
     """The tools of a request, and who carries out a handoff."""
 
     client_hands_off: bool = False

@@ -58,7 +58,7 @@ from turngate.dialects.base import (
     is_index,
     listed,
     may_carry,
-    read_request,
+    request_reader,
     sse,
     text_or_none,
     twins,
@@ -110,6 +110,9 @@ _PLAIN_CHOICE = frozenset(
 )
 
 
+_read_request = request_reader("tools", "functions", "tool_choice", "function_call", "stream", "model")
+
+
 class OpenAIChat:
     """The dialect."""
 
@@ -125,7 +128,7 @@ class OpenAIChat:
 
     def toolset(self, body: bytes) -> Toolset:
         """Read `tools`, the legacy `functions`, `tool_choice` and `stream`."""
-        request = read_request(body)
+        request = _read_request(body)
         if request is None:
             return Toolset(readable=False)
         tools, ambiguous = collect(

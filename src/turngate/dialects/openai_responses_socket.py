@@ -11,11 +11,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import msgspec
-from msgspec import UNSET, Raw, Struct, UnsetType
+from msgspec import UNSET, Raw, Struct, UnsetType, structs
 
 from turngate.core.finding import Code
 from turngate.core.json_text import read_lenient
@@ -127,11 +127,11 @@ class ResponsesSocket:
 
     def toolset(self, data: bytes, wish: Wish, known: Mapping[str, Toolset]) -> Toolset:
         """The tools of a request; one that lists none has those of the response that it goes on from, if that is `known`."""
-        tools = replace(self.dialect.toolset(data), streamed=True)
+        tools = structs.replace(self.dialect.toolset(data), streamed=True)
         before = known.get(wish.previous or "")
         if wish.declares or before is None:
             return tools
-        return replace(
+        return structs.replace(
             tools, tools=before.tools | tools.tools, ambiguous=before.ambiguous, toolsets=before.toolsets
         )
 
