@@ -28,6 +28,21 @@ def test_a_statement_can_stand_in_another_as_a_subquery() -> None:
     assert f"EXISTS ({statements['find_delivery'].rstrip(';')})" in statements["check_release"]
 
 
+def test_a_question_is_bound_by_the_same_names_on_either_database() -> None:
+    sqlite, postgres = (load_statements(file) for file in FILES)
+    of_one_gate = {"list_unfinished", "list_unconfirmed"}
+    asked = [
+        name
+        for name in sqlite
+        if name in postgres and re.match("list|get|find|read|count|measure|check", name)
+    ]
+    assert len(asked) > 15
+    for name in set(asked) - of_one_gate:
+        assert set(re.findall(r"(?<!:):(\w+)", sqlite[name])) == set(
+            re.findall(r"%\((\w+)\)s", postgres[name])
+        ), name
+
+
 def test_every_projection_reads_nothing_but_the_entry() -> None:
     tables = {"turns": "calls", "calls": "turns", "latches": "", "audit": "", "entries": ""}
     statements = load_statements("sqlite.sql")

@@ -59,7 +59,7 @@ def _names(statement: str) -> list[str]:
 def _row_type(fields: Sequence[str], *others: tuple[str, Any, Any]) -> type[msgspec.Struct]:
     """What reads these fields and no others, in this order; what is absent is NULL."""
     typed = ((name, msgspec.Raw if name in _AS_JSON else _VALUE, None) for name in fields)
-    return msgspec.defstruct("Row", [*typed, *others])
+    return msgspec.defstruct("Row", [*typed, *others], gc=False)
 
 
 _CALL: Final = [name for name in _names(STATEMENTS["project_call"]) if name.startswith(_OF_CALL)]

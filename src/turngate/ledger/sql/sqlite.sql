@@ -1,6 +1,7 @@
 -- The ledger's statements on SQLite. Each begins with `-- name:`; the lines below it say what it is for.
 -- `entries` is the truth and only grows. The other tables are its projection: the statements that make them, run by
--- triggers, read nothing but the entry's own payload, so the verifier can rebuild them and compare.
+-- triggers, read nothing but the entry's own payload, so the verifier can rebuild them and compare. There `:name` is a field of
+-- the payload and `:calls_name` one of a call; see sqlite_projection.py.
 
 -- name: schema
 -- Version 2. Everything is STRICT; the triggers stop mistakes, the hash chain shows intent.
@@ -346,7 +347,7 @@ WHERE (:before IS NULL OR calls.turn_id < :before
         OR (calls.turn_id = :before AND (choice, slot) > (:choice, :slot)))
     AND (:turn_id IS NULL OR calls.turn_id = :turn_id)
     AND (:tool IS NULL OR tool = :tool)
-    AND (:calls_id IS NULL OR call_id = :calls_id)
+    AND (:call_id IS NULL OR call_id = :call_id)
     AND (:state IS NULL OR state = :state)
     AND (:tenant IS NULL OR tenant = :tenant)
     AND (:upstream IS NULL OR upstream = :upstream)
