@@ -7,6 +7,7 @@ import json
 import logging
 import sys
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
@@ -143,3 +144,14 @@ def test_a_log_that_cannot_be_written_ends_nothing(monkeypatch: pytest.MonkeyPat
     finally:
         with contextlib.suppress(OSError):
             full.close()
+
+
+def test_a_line_says_when_in_utc_to_the_microsecond(capsys: pytest.CaptureFixture[str]) -> None:
+    for form in LogFormat:
+        configure(LogConfig(form))
+        before = datetime.now(UTC)
+        structlog.get_logger("turngate").info("turn")
+        (line,) = lines(capsys)
+        said = json.loads(line)["timestamp"] if form is LogFormat.JSON else line.split()[0]
+        assert said.endswith("Z")
+        assert before <= datetime.fromisoformat(said) <= datetime.now(UTC)

@@ -49,7 +49,8 @@ def escape_controls(_logger: Any, _name: str, line: MutableMapping[str, Any]) ->
 def complete(logger: Any, name: str, line: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
     """Add the level, the time, and the traceback where there is one."""
     line["level"] = _LEVELS.get(name, name)
-    line["timestamp"] = datetime.now(UTC).isoformat().replace("+00:00", "Z")
+    # As `isoformat` has it, at a quarter of the price.
+    line["timestamp"] = msgspec.to_builtins(datetime.now(UTC))
     return structlog.processors.format_exc_info(logger, name, line) if "exc_info" in line else line
 
 
