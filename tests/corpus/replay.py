@@ -56,7 +56,7 @@ def judge(
     framing: str | None = None,
     clean: bool = True,
 ) -> Judged:
-    """Drive one session over the pieces."""
+    """Drive one session over the pieces, as the proxy does."""
     dialect = dialect_named(dialect_name)
     chosen = preset_named(preset)
     assert dialect is not None
@@ -86,7 +86,10 @@ def judge(
                     pass
 
     for piece in pieces:
-        carry_out(session.receive_data(piece, 0.0))
+        if session.receive_text(piece, 0.0):
+            sent.append(piece)
+        else:
+            carry_out(session.receive_data(piece, 0.0))
     if session.verdict is None:
         carry_out(session.receive_eof(0.0, clean=clean, how="complete" if clean else "reset"))
     assert session.verdict is not None

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -48,7 +49,9 @@ def turns(shared: Path) -> list[Recording]:
 
 
 def judged(recording: Recording, body: bytes, *, clean: bool = True) -> Judged:
-    return judge(recording.dialect, recording.request, [body], preset=recording.provider, clean=clean)
+    """Block by block, as a stream comes: so text is taken by what the blocks before it were, too."""
+    blocks = re.split(rb"(?<=\n\n)", body)
+    return judge(recording.dialect, recording.request, blocks, preset=recording.provider, clean=clean)
 
 
 def agrees(recording: Recording, body: bytes, result: Judged) -> bool:

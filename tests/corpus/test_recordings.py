@@ -7,6 +7,7 @@ import itertools
 import json
 import os
 import random
+import re
 import tomllib
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -44,6 +45,7 @@ def judged(recording: Recording, pieces: Sequence[bytes]) -> Judged:
 
 def splits(recording: Recording, rng: random.Random) -> Iterator[tuple[str, list[bytes]]]:
     yield "in recorded reads", recording.pieces
+    yield "block by block", re.split(rb"(?<=\n\n)", recording.body)
     cuts = sorted(rng.sample(range(len(recording.body)), min(9, len(recording.body))))
     bounds = [0, *cuts, len(recording.body)]
     yield "split at random", [recording.body[a:b] for a, b in itertools.pairwise(bounds) if b > a]

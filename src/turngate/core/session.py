@@ -218,7 +218,7 @@ class Session:
                     self._likeness.forget()
                     return [Forward(data if self._observing else raw)]
                 if (values := self._decoder.text_values) is not None:
-                    self._likeness.learn(data, values)
+                    self._likeness.learn(data, tally.frames, values)
                 return [Forward(data)]
         self._likeness.forget()
         actions = self._judge_frames(frames, now, first)

@@ -59,7 +59,7 @@ class _Chunk(Struct, forbid_unknown_fields=True, kw_only=True, gc=False):
 _decode_prose = msgspec.json.Decoder(_Chunk).decode
 
 TEXT_VALUES: Final = values_of(
-    "content", "reasoning", "reasoning_content", "refusal", "obfuscation", "system_fingerprint"
+    "content", "reasoning", "reasoning_content", "refusal", "text", "obfuscation", "system_fingerprint", "id"
 )
 """What `is_text` takes any text for that is not empty, in a chunk that is called one."""
 
