@@ -705,9 +705,10 @@ def test_a_client_that_had_left_before_is_told_of_and_one_that_was_answered_is_n
     assert events.empty()
 
 
-def test_a_request_that_is_over_leaves_nothing_to_the_collector() -> None:
-    """Its scope, its headers and its connection die with it: at the gate's thresholds the collector looks seldom."""
+def test_neither_a_request_nor_a_connection_that_is_over_is_left_to_the_collector() -> None:
+    """At the gate's thresholds it looks seldom."""
     scopes: list[weakref.ref[Any]] = []
+    fronts: list[weakref.ref[Any]] = []
 
     async def answer(scope: Any, _receive: Any, send: Any) -> None:
         scopes.append(weakref.ref(scope["held"]))
@@ -718,20 +719,29 @@ def test_a_request_that_is_over_leaves_nothing_to_the_collector() -> None:
         """Something that a weak reference can follow, which a dict is not."""
 
     class Holding(front_protocol(FrontLimits())):  # type: ignore[misc]
+        def __init__(self, *args: Any, **kwargs: Any) -> None:
+            super().__init__(*args, **kwargs)
+            fronts.append(weakref.ref(self))
+
         def on_headers_complete(self) -> None:
             super().on_headers_complete()
             self.scope["held"] = Held()
 
     gc.disable()
     try:
-        with serve(answer, http=Holding) as served, served.connect() as client:
-            for _ in range(3):
-                client.sendall(GET)
-                assert next_response(client).status == 200
-            while served.server.server_state.tasks:
+        with serve(answer, http=Holding) as served:
+            with served.connect() as client:
+                for _ in range(3):
+                    client.sendall(GET)
+                    assert next_response(client).status == 200
+                while served.server.server_state.tasks:
+                    time.sleep(0.01)
+                # The newest one is still the connection's own.
+                assert [held() is None for held in scopes] == [True, True, False]
+            until = time.monotonic() + PATIENCE_S
+            while any(each() is not None for each in (*scopes, *fronts)) and time.monotonic() < until:
                 time.sleep(0.01)
-            # The newest one is still the connection's own.
-            assert [held() is None for held in scopes] == [True, True, False]
+            assert [each() for each in (*scopes, *fronts)] == [None] * 4
     finally:
         gc.enable()
 

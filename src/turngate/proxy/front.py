@@ -216,6 +216,9 @@ class FrontProtocol(HttpToolsProtocol):
         if self._answering is not None:
             self._disconnect(self._answering)
         super().connection_lost(exc)
+        if self._answering is None:
+            # The scope of the last request knows the connection: both would be left to the collector.
+            self.scope = self.cycle = None  # type: ignore[assignment]
 
     def data_received(self, data: bytes) -> None:
         """Parse one read; start what it completes only if all of it is valid."""
