@@ -3,7 +3,7 @@ from __future__ import annotations
 import threading
 import time
 
-from turngate.ledger.write_queue import WriteQueue
+from turngate.ledger.write_queue import CROWD, WriteQueue
 
 FOREVER = 3600.0
 
@@ -71,3 +71,41 @@ def test_urgent_jobs_of_the_same_moment_are_taken_together() -> None:
     feeder.start()
     assert jobs.take() == [2, 3]
     feeder.join()
+
+
+def test_a_crowd_does_not_wait_for_the_distance() -> None:
+    jobs: WriteQueue[int] = WriteQueue(gather_s=FOREVER, spacing_s=FOREVER, batch_limit=100)
+    jobs.put(0, urgent=True)
+    assert jobs.take() == [0]
+    for size, waits in ((CROWD, True), (10, False), (10, True)):
+        for job in range(size - waits):
+            jobs.put(job, urgent=True)
+        feeder = threading.Timer(0.02, jobs.put, (size - 1,), {"urgent": True})
+        if waits:
+            feeder.start()
+        assert jobs.take() == list(range(size))
+        if waits:
+            feeder.join()
+
+
+def test_patient_jobs_are_no_crowd() -> None:
+    jobs: WriteQueue[int] = WriteQueue(gather_s=0.0, spacing_s=0.2, batch_limit=100)
+    jobs.put(0, urgent=True)
+    assert jobs.take() == [0]
+    began = time.monotonic()
+    for job in range(3 * CROWD):
+        jobs.put(job, urgent=False)
+    assert jobs.take() == list(range(3 * CROWD))
+    assert time.monotonic() - began >= 0.19
+
+
+def test_closing_ends_the_distance() -> None:
+    jobs: WriteQueue[int] = WriteQueue(gather_s=FOREVER, spacing_s=FOREVER, batch_limit=100)
+    jobs.put(0, urgent=True)
+    assert jobs.take() == [0]
+    jobs.put(1, urgent=True)
+    closer = threading.Timer(0.02, jobs.close)
+    closer.start()
+    assert jobs.take() == [1]
+    assert jobs.take() == []
+    closer.join()

@@ -36,8 +36,9 @@ if TYPE_CHECKING:
 GATHER_S: Final = 0.1
 """Seconds for which writes that nobody waits for may gather; what a crash may lose of them says nothing about a release."""
 
-SPACING_S: Final = 0.005
-"""Seconds between two transactions: each costs the loop's core a third of a millisecond, whatever it holds."""
+SPACING_S: Final = 0.015
+"""Seconds between two transactions: each costs the loop's core up to a millisecond, whatever it holds, with what it drives out of its
+caches. A release that comes on its own does not wait for it."""
 
 BATCH_LIMIT: Final = 512
 """Writes per transaction: enough that the disk is never the limit, few enough that none waits long for the others."""
