@@ -143,6 +143,20 @@ def test_blanks_before_the_last_brace_may_be_any_number() -> None:
     assert not learned.fits(padded("", 2))
 
 
+@pytest.mark.parametrize("blanks", [0, 3])
+def test_a_padded_frame_does_not_fit_that_lacks_a_quote_or_a_brace(blanks: int) -> None:
+    spoken, silent = template(padded("a", 3), padded("b", 5)), template(padded("a", 3), padded("a", 5))
+    whole = padded("a", blanks)
+    assert spoken.fits(whole)
+    assert silent.fits(whole)
+    for at in range(len(whole)):
+        if whole[at] == ord(" ") and whole[at + 1 :].strip() == b"}":
+            continue  # one blank less
+        assert not spoken.fits(whole[:at] + whole[at + 1 :])
+        assert not silent.fits(whole[:at] + whole[at + 1 :])
+    assert not spoken.fits(whole.replace(b'"}' + b" " * blanks + b"}", b"}"))
+
+
 # Sessions.
 
 

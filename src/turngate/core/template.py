@@ -30,7 +30,7 @@ EARNED = 8
 class Template:
     """A frame with places for what may differ; made by `template_of`."""
 
-    __slots__ = ("_end", "_head", "_middles", "_open", "_padded", "_start", "_tail")
+    __slots__ = ("_end", "_head", "_least", "_middles", "_open", "_padded", "_start", "_tail")
 
     def __init__(self, parts: Sequence[bytes], *, padded: bool = False) -> None:
         """`parts` is what stands around the places: one more than there are of them, none empty. The last place may be one of blanks."""
@@ -38,6 +38,7 @@ class Template:
         self._start, self._end = slice(len(self._head)), slice(-len(self._tail), None)
         self._open = slice(len(self._head), -len(self._tail))
         self._padded = padded
+        self._least = sum(map(len, parts))
 
     def fits(self, raw: bytes) -> bool:
         """Whether a frame's bytes are the template's with some text in each place."""
@@ -46,10 +47,13 @@ class Template:
         rest = raw[self._open]
         for middle in self._middles:
             # It begins with a quote, so where what stands before it is the inside of a string, there is no other way to part them.
-            said, _, rest = rest.partition(middle)
-            if not _is_inside(said):
+            said, found, rest = rest.partition(middle)
+            if not found or not _is_inside(said):
                 return False
-        return not rest.strip(b" ") if self._padded else _is_inside(rest)
+        if not self._padded:
+            return _is_inside(rest)
+        # Where nothing need stand between two parts, they may not share a brace either.
+        return not rest.strip(b" ") and len(raw) >= self._least
 
 
 def _is_inside(said: bytes) -> bool:
