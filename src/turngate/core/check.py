@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import enum
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 
 class ParseResult(enum.StrEnum):
@@ -27,8 +28,7 @@ class SchemaResult(enum.StrEnum):
     SKIPPED = "skipped"
 
 
-@dataclass(frozen=True, slots=True)
-class CallCheck:
+class CallCheck(Struct, frozen=True):
     """What the rules found about one call's arguments."""
 
     parse: ParseResult = ParseResult.SKIPPED

@@ -129,4 +129,6 @@ class Findings:
 
     def codes(self) -> tuple[Code, ...]:
         """The distinct codes of the errors kept, in order of first appearance."""
+        if not self.blocking:
+            return ()
         return tuple(dict.fromkeys(f.code for f in self.kept if f.level is Level.ERROR))

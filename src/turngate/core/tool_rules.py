@@ -17,6 +17,9 @@ class RuleAction(enum.StrEnum):
     DENY = "deny"
 
 
+_STRICTNESS = tuple(RuleAction)
+
+
 @dataclass(frozen=True, slots=True)
 class ToolRule:
     """One rule; its patterns have `*`, `?` and `[ab]`, and tell upper and lower case apart."""
@@ -59,8 +62,7 @@ def narrowed(
 
 def strictest(actions: Iterable[RuleAction]) -> RuleAction:
     """The one that decides where several apply."""
-    order = list(RuleAction)
-    return max(actions, key=order.index, default=RuleAction.ALLOW)
+    return max(actions, key=_STRICTNESS.index, default=_STRICTNESS[0])
 
 
 def _matches(names: tuple[str, ...], pattern: str) -> bool:

@@ -9,6 +9,8 @@ from __future__ import annotations
 import enum
 from dataclasses import dataclass
 
+from msgspec import Struct
+
 from turngate.core.event import Ending
 from turngate.core.finding import Code, Finding
 from turngate.core.turn import Turn
@@ -93,8 +95,7 @@ EXPLANATIONS: dict[Reason, str] = {
 """Total over `Reason`; the half sentence that a person reads."""
 
 
-@dataclass(frozen=True, slots=True)
-class Verdict:
+class Verdict(Struct, frozen=True):
     """Release or block, with the reason and the findings."""
 
     outcome: Outcome
@@ -141,20 +142,26 @@ class BlockNotice:
         }
 
 
+# An enum is slow to give a member: those that every turn asks for.
+_RELEASED, _VALID, _CALLS = Outcome.RELEASED, Reason.VALID, Ending.CALLS
+
+
 def decide(turn: Turn) -> Verdict:
     """The verdict on a turn that is over, from its evidence and findings."""
     findings, codes = tuple(turn.findings.kept), turn.findings.codes()
     if not has_tools(turn):
         return Verdict(Outcome.PASSED, _reason_of_text(turn), findings, codes)
     if not turn.findings.blocking:
-        return Verdict(Outcome.RELEASED, Reason.VALID, findings, codes)
+        return Verdict(_RELEASED, _VALID, findings, codes)
     return Verdict(Outcome.BLOCKED, _reason_of_block(turn, codes), findings, codes)
 
 
 def has_tools(turn: Turn) -> bool:
     """Whether anything in the turn was, promised or may have been a call for the agent."""
-    promised = any(choice.ending is Ending.CALLS for choice in turn.choices.values())
-    return promised or turn.doubtful or bool(turn.agent_calls) or bool(turn.answered)
+    for choice in turn.choices.values():
+        if choice.ending is _CALLS:
+            return True
+    return turn.doubtful or bool(turn.agent_calls) or bool(turn.answered)
 
 
 def _endings(turn: Turn) -> set[Ending | None]:

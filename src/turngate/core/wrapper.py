@@ -21,7 +21,11 @@ def names_of(slot: Slot, *, max_depth: int = 64) -> list[tuple[str, ...]]:
 
 def inside_of(slot: Slot, *, max_depth: int = 64) -> list[tuple[str, ...]]:
     """The tools inside a wrapper call; none of any other."""
-    return [(name, name.rpartition(".")[2]) for name in _inside(slot.arguments, max_depth)]
+    arguments = slot.arguments
+    # The key can only be there as it is or with an escape; most arguments are thus not read again.
+    if '"tool_uses"' not in arguments and "\\u" not in arguments:
+        return []
+    return [(name, name.rpartition(".")[2]) for name in _inside(arguments, max_depth)]
 
 
 def tools_of(turn: Turn) -> frozenset[str]:
@@ -30,9 +34,6 @@ def tools_of(turn: Turn) -> frozenset[str]:
 
 
 def _inside(arguments: str, max_depth: int) -> Iterator[str]:
-    # The key can only be there as it is or with an escape; most arguments are thus not read again.
-    if '"tool_uses"' not in arguments and "\\u" not in arguments:
-        return
     value = read_object(arguments, max_depth=max_depth)
     uses = () if isinstance(value, JsonFault) else value.get("tool_uses")
     for use in uses if isinstance(uses, list) else ():

@@ -7,13 +7,12 @@ is gone. SQLite and PostgreSQL only look up and insert, by statements of their o
 
 from __future__ import annotations
 
-import dataclasses
 import time
 from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
-from msgspec import structs
+from msgspec import Struct, structs
 
 from turngate import failpoint
 from turngate.core.event import RunsOn
@@ -48,8 +47,7 @@ class UnsoundEntryError(LedgerUnavailableError):
     """An entry contradicts itself or the ledger; those that were to be written with it may be sound."""
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Write:
+class Write(Struct, frozen=True):
     """One thing to write, encoded by whoever asks for it. `kind` says which rule of `apply` it goes through."""
 
     kind: str
@@ -58,8 +56,7 @@ class Write:
     payload: bytes
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class DeliveryNote:
+class DeliveryNote(Struct, frozen=True):
     """What a `delivery` entry holds."""
 
     turn_id: str

@@ -142,6 +142,9 @@ def stopped_by(entry: TurnEntry, latch_id: str, code: Code) -> TurnEntry:
     )
 
 
+_encode = msgspec.json.Encoder(order="sorted").encode
+
+
 def canonical(value: object) -> bytes:
     """Encode an entry as the one JSON text that the hash chain covers: sorted keys, no blanks, UTF-8.
 
@@ -149,7 +152,7 @@ def canonical(value: object) -> bytes:
     of the very turn that it got blocked.
     """
     try:
-        return msgspec.json.encode(value, order="sorted")
+        return _encode(value)
     except UnicodeEncodeError:
         plain = msgspec.to_builtins(value)
         text = json.dumps(plain, ensure_ascii=False, sort_keys=True, separators=(",", ":"))

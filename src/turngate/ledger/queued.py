@@ -9,17 +9,18 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import dataclasses
 import threading
 import time
 from typing import TYPE_CHECKING, Any, Final
+
+from msgspec import Struct
 
 from turngate.core.policy import Mode
 from turngate.core.verdict import Outcome, Reason
 from turngate.errors import LedgerError, LedgerUnavailableError, MisuseError
 from turngate.ledger.audit import Audited, Latched, Lifted
 from turngate.ledger.database import Database, DeliveryNote, UnsoundEntryError, Write
-from turngate.ledger.digest import CallKey, keyed_digest
+from turngate.ledger.digest import keyed_digest
 from turngate.ledger.entry import Delivery, canonical, taken_back
 from turngate.ledger.latch import LatchBoard
 from turngate.ledger.store import LedgerCounters, Receipt, Refusal, issue_receipt
@@ -43,9 +44,12 @@ caches. A release that comes on its own does not wait for it."""
 BATCH_LIMIT: Final = 512
 """Writes per transaction: enough that the disk is never the limit, few enough that none waits long for the others."""
 
+# An enum is slow to give a member: those that every release asks for.
+_RELEASED: Final = Outcome.RELEASED
+_PENDING: Final = Delivery.PENDING
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class _Job:
+
+class _Job(Struct, frozen=True):
     write: Write
     waiter: asyncio.Future[int | Refusal] | None = None
 
@@ -113,7 +117,7 @@ class QueuedLedger:
 
     def argument_digest(self, turn_id: str, choice: int, slot: str, arguments: bytes) -> str:
         """Digest a call's argument text under this ledger's key."""
-        return keyed_digest(self._key, CallKey(turn_id, choice, slot), arguments)
+        return keyed_digest(self._key, (turn_id, choice, slot), arguments)
 
     def hold(self, start: TurnStart) -> None:
         """Note that a turn is being held."""
@@ -121,7 +125,7 @@ class QueuedLedger:
 
     async def release(self, entry: TurnEntry) -> Receipt | Refusal:
         """Check the stops and record the release in one transaction; see `Ledger.release`."""
-        _demand(entry.outcome is Outcome.RELEASED and entry.delivery is Delivery.PENDING, "release", entry)
+        _demand(entry.outcome is _RELEASED and entry.delivery is _PENDING, "release", entry)
         try:
             answer = await self._ask(Write("released", entry.turn_id, canonical(entry)), self._releasing)
         except LedgerUnavailableError:

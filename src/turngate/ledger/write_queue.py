@@ -9,7 +9,6 @@ as the last batch had: no more may come before these are answered.
 
 from __future__ import annotations
 
-import contextlib
 import threading
 import time
 from collections import deque
@@ -81,8 +80,10 @@ class WriteQueue(Generic[T]):
 
     def _ring(self) -> None:
         if self._bell.locked():
-            with contextlib.suppress(RuntimeError):  # somebody else has just rung
+            try:
                 self._bell.release()
+            except RuntimeError:
+                return  # somebody else has just rung
 
     def _sleep(self) -> None:
         """Until somebody hurries, or patient jobs have gathered. The first of these, after a long silence, has to wake the taker."""

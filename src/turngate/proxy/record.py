@@ -22,6 +22,8 @@ from turngate.ledger.entry import CallEntry, Confirmed, Delivery, TurnEntry, Tur
 from turngate.proxy.route import Route
 
 NAME_LIMIT = 256
+_RELEASED = Outcome.RELEASED  # an enum is slow to give a member
+_UNCHECKED = CallCheck()
 
 Digest = Callable[[str, int, str, bytes], str | None]
 
@@ -39,7 +41,8 @@ class Clock:
 
     def epoch(self, monotonic: float | None) -> float | None:
         """The wall-clock time of a monotonic moment."""
-        return None if monotonic is None else round(monotonic + self.offset, 6)
+        # To the microsecond; `round(..., 6)` would go by way of the decimal digits.
+        return None if monotonic is None else round((monotonic + self.offset) * 1e6) / 1e6
 
 
 def turn_start(
@@ -83,7 +86,7 @@ def turn_entry(
     """The entry of a turn that has its verdict."""
     verdict, turn, tally, gate = session.verdict, session.turn, session.tally, session.gate
     reasons = [choice.reason for choice in turn.choices.values() if choice.reason is not None]
-    released = verdict is not None and verdict.outcome is Outcome.RELEASED
+    released = verdict is not None and verdict.outcome is _RELEASED
     return TurnEntry(
         turn_id=start.turn_id,
         tenant=start.tenant,
@@ -118,7 +121,7 @@ def turn_entry(
         bytes_injected=tally.bytes_injected,
         sha256=gate.digest() if released else None,
         delivery=delivery,
-        calls=tuple(_call(start.turn_id, slot, checks, clock, digest) for slot in turn.slots.values()),
+        calls=tuple([_call(start.turn_id, slot, checks, clock, digest) for slot in turn.slots.values()]),
     )
 
 
@@ -146,18 +149,23 @@ def clipped(text: str | None) -> str | None:
     return f"{text[: NAME_LIMIT - 1 - len(digest)]}~{digest}"
 
 
+def _inside(slot: Slot) -> tuple[str, ...]:
+    tools = inside_of(slot)
+    return tuple(dict.fromkeys(clipped(name) or name for names in tools for name in names)) if tools else ()
+
+
 def _call(
     turn_id: str, slot: Slot, checks: Mapping[SlotKey, CallCheck], clock: Clock, digest: Digest
 ) -> CallEntry:
-    key = "/".join(str(part) for part in slot.key[1:]) or str(slot.key[0])
+    key = "/".join(map(str, slot.key[1:])) or str(slot.key[0])
     arguments = slot.arguments.encode("utf-8", "surrogatepass")
-    check = checks.get(slot.key, CallCheck())
+    check = checks.get(slot.key, _UNCHECKED)
     return CallEntry(
         choice=slot.choice,
         slot=key,
         call_id=clipped(slot.call_id),
         tool=clipped(slot.name),
-        inside=tuple(dict.fromkeys(clipped(name) or name for names in inside_of(slot) for name in names)),
+        inside=_inside(slot),
         kind=slot.kind,
         runs_on=slot.runs_on,
         fragments=len(slot.pieces),

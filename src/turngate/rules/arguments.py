@@ -30,7 +30,7 @@ class ArgumentJudge:
 
     def check(self, slot: Slot) -> tuple[list[Finding], CallCheck]:
         """All findings about one finished call, and what to record of it."""
-        findings = list(copies(slot))
+        findings = list(copies(slot)) if slot.copies else []
         tool = self._tool(slot, findings)
         if slot.kind is CallKind.CUSTOM or (tool is not None and tool.kind is CallKind.CUSTOM):
             return findings + list(self._kind(slot, tool)), CallCheck()
@@ -89,9 +89,7 @@ class ArgumentJudge:
     ) -> CallCheck:
         if tool.schema is None:
             return CallCheck(parse, SchemaResult.NONE)
-        schema = _SCHEMAS.compile(
-            tool.schema, dialect=SchemaDialect(tool.dialect.value), vocabulary=self.vocabulary
-        )
+        schema = _SCHEMAS.compile(tool.schema, dialect=tool.dialect, vocabulary=self.vocabulary)
         if not isinstance(schema, ToolSchema):
             findings += _at(slot, schema)
             return CallCheck(parse, SchemaResult.INVALID)
@@ -104,7 +102,7 @@ def _alike(declared: Tool, pin: Tool) -> bool:
     """Whether a declaration says what the pin says: the pin is JSON Schema, a declaration may be Google's spelling of it."""
     if schema_digest(declared.schema) == schema_digest(pin.schema):
         return True
-    mapped = to_json_schema(declared.schema) if declared.dialect.value == SchemaDialect.OPENAPI.value else ()
+    mapped = to_json_schema(declared.schema) if declared.dialect is SchemaDialect.OPENAPI else ()
     return isinstance(mapped, dict) and schema_digest(mapped) == schema_digest(pin.schema)
 
 

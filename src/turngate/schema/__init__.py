@@ -4,13 +4,7 @@
 here reads a file or a network, whatever a schema asks for.
 """
 
-from turngate.schema.compile import (
-    SchemaCache,
-    SchemaDialect,
-    ToolSchema,
-    Vocabulary,
-    compile_schema,
-    schema_digest,
-)
+from turngate.core.toolset import SchemaDialect
+from turngate.schema.compile import SchemaCache, ToolSchema, Vocabulary, compile_schema, schema_digest
 
 __all__ = ["SchemaCache", "SchemaDialect", "ToolSchema", "Vocabulary", "compile_schema", "schema_digest"]

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 from turngate.core.finding import Code, Finding
+from turngate.core.toolset import SchemaDialect
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -30,13 +31,6 @@ MAX_REPORTED = 256
 """Findings of one call under the conservative vocabulary, as many as a turn keeps; the runner reports all."""
 
 _TOO_DEEP: Final = (Finding(Code.INVALID_SCHEMA, "the schema nests too deep"),)
-
-
-class SchemaDialect(enum.StrEnum):
-    """How a schema is spelt; the wire format of the request decides."""
-
-    JSON_SCHEMA = "json_schema"
-    OPENAPI = "openapi"
 
 
 class Vocabulary(enum.StrEnum):

@@ -27,6 +27,7 @@ from jsonschema_rs import (
     ValidationError,
     ValidationErrorKind,
 )
+from msgspec import Struct
 
 from turngate.core.finding import Code, Finding
 from turngate.schema.survey import MAX_FINDINGS, Survey, escape, survey
@@ -167,8 +168,7 @@ def _complaint(keyword: str, kind: ValidationErrorKind) -> str:
     return f"{keyword} is not satisfied"
 
 
-@dataclass(frozen=True, slots=True)
-class _Extent:
+class _Extent(Struct, frozen=True, gc=False):
     """How large an instance is: values and member names, levels, and characters in both."""
 
     places: int
