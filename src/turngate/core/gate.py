@@ -47,6 +47,7 @@ class Move(enum.StrEnum):
     DROP = "drop"
 
 
+_PASSING = GateState.PASSING  # made for every turn, and a member's lookup through its class is a call
 _G = GateState
 _S = Signal
 _M = Move
@@ -76,7 +77,7 @@ class Gate:
     __slots__ = ("_held", "held_bytes", "held_frames", "state")
 
     def __init__(self) -> None:
-        self.state = GateState.PASSING
+        self.state = _PASSING
         self.held_bytes = 0
         self.held_frames = 0
         self._held: list[bytes] = []

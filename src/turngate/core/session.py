@@ -26,9 +26,13 @@ from turngate.core.turn import Turn, TurnState
 from turngate.core.verdict import BlockNotice, Outcome, Reason, Verdict, decide
 from turngate.errors import MisuseError
 
+# What every turn looks up; a member's lookup through its class is a call.
 _PASSING, _HOLDING = GateState.PASSING, GateState.HOLDING
 _FORWARD, _HOLD = Move.FORWARD, Move.HOLD
-_KEEPALIVE = Signal.KEEPALIVE
+_KEEPALIVE, _PASS = Signal.KEEPALIVE, Signal.PASS
+_FINISHED, _OVERSIZED, _OBSERVE = TurnState.FINISHED, FrameFault.OVERSIZED, Mode.OBSERVE
+_PASSED, _RELEASED = Outcome.PASSED, Outcome.RELEASED
+_VALIDATE, _RELEASE = SlotInput.VALIDATE, SlotInput.RELEASE
 
 _OVER = frozenset({TurnState.CLOSED, TurnState.FAULTED})
 """What decides a turn before its stream ends: the last event, or the provider's failure."""
@@ -161,7 +165,7 @@ class Session:
         self.tally = Tally()
         self.verdict: Verdict | None = None
         self._policy = policy
-        self._observing = policy.mode is Mode.OBSERVE
+        self._observing = policy.mode is _OBSERVE
         self._framer = framer
         self._decoder = decoder
         self._frames = framer.receive_data
@@ -247,7 +251,7 @@ class Session:
 
         After the verdict only the last: a person may have to be asked before the release.
         """
-        if self.gate.state is not GateState.HOLDING:
+        if self.gate.state is not _HOLDING:
             return []
         if self.verdict is not None:
             return self._keep_alive(now)
@@ -273,7 +277,7 @@ class Session:
     @property
     def deadline(self) -> float | None:
         """When `tick` should be called next, if nothing else happens; None while nothing is held."""
-        if self.gate.state is not GateState.HOLDING:
+        if self.gate.state is not _HOLDING:
             return None
         timing, heard_at = self._policy.timing, self.tally.last_at or 0.0
         due: list[float] = []
@@ -297,7 +301,7 @@ class Session:
         """The client has left. A turn of text that the provider had finished was read to its end; any other is cancelled."""
         if (
             self.verdict is None
-            and self.gate.state is GateState.PASSING
+            and self.gate.state is _PASSING
             and (self.turn.finished or self.turn.terminal)
         ):
             self.turn.end(clean=True, how="client left")
@@ -310,12 +314,12 @@ class Session:
         verdict = self.verdict
         if verdict is None or receipt.turn_id != self.turn_id:
             raise MisuseError("release without a verdict and a receipt for this turn")
-        if self.gate.state is not GateState.HOLDING:
+        if self.gate.state is not _HOLDING:
             # It was stopped while the ledger was writing, or it has been released already.
             return []
-        self.gate.step(Signal.PASS)
+        self.gate.step(_PASS)
         for slot in self.turn.agent_calls:
-            slot.step(SlotInput.RELEASE)
+            slot.step(_RELEASE)
         data = self.gate.release()
         self._give_back()
         return [Release(data, verdict)]
@@ -335,7 +339,7 @@ class Session:
     def _grace_runs(self) -> bool:
         decoder, timing = self._decoder, self._policy.timing
         return (
-            self.turn.state is TurnState.FINISHED
+            self.turn.state is _FINISHED
             and not self.turn.may_go_on
             and decoder.sentinel_optional
             and timing.terminal_grace_s > 0
@@ -377,11 +381,12 @@ class Session:
         return [Forward(passing[0] if len(passing) == 1 else b"".join(passing)), *actions]
 
     def _hold(self, frame: Frame, now: float) -> None:
-        if self.tally.held_at is None:
-            self.tally.held_at = now
+        tally = self.tally
+        if tally.held_at is None:
+            tally.held_at = now
             self._sent_at = self._sent_at or now
         limits, size = self._policy.limits, len(frame.raw)
-        if frame.fault is FrameFault.OVERSIZED:
+        if frame.fault is _OVERSIZED:
             self._exceed(f"a frame of more than {limits.frame_bytes} bytes")
         elif self._observing:
             return
@@ -407,18 +412,18 @@ class Session:
         for finding in self._judge(self.turn):
             self.turn.findings.add(finding)
         verdict = decide(self.turn)
-        if verdict.outcome is Outcome.PASSED and self.gate.state is GateState.PASSING:
+        if verdict.outcome is _PASSED and self.gate.state is _PASSING:
             self.verdict = verdict
             self.tally.decided_at = now
-            self.gate.step(Signal.PASS)
+            self.gate.step(_PASS)
             # What has said that it is over ends cleanly, however its connection does; who only observes alters nothing.
             said_so = self.turn.terminal is not None and not self._observing
             return [Finish(verdict, clean=said_so or bool(self.turn.clean_end))]
-        if verdict.outcome is Outcome.RELEASED:
+        if verdict.outcome is _RELEASED:
             self.verdict = verdict
             self.tally.decided_at = now
             for slot in self.turn.agent_calls:
-                slot.step(SlotInput.VALIDATE)
+                slot.step(_VALIDATE)
             return [Decide(verdict)]
         return self._block(verdict, now)
 

@@ -45,8 +45,12 @@ from turngate.core.policy import Quirk, TurnPolicy
 from turngate.core.slot import Slot, SlotInput, SlotState
 from turngate.core.toolset import Toolset
 
-# Looked up for every piece of arguments; a member's lookup through its class is a call.
-_FRAGMENT, _TOOL, _AGENT = SlotInput.FRAGMENT, Signal.TOOL, RunsOn.AGENT
+# What every turn looks up; a member's lookup through its class is a call.
+_AGENT, _PROVIDER = RunsOn.AGENT, RunsOn.PROVIDER
+_COLLECTING, _FRAGMENT = SlotState.COLLECTING, SlotInput.FRAGMENT
+_OPENED, _IDENTIFIED, _FINISHED = SlotInput.OPEN, SlotInput.IDENTIFY, SlotInput.FINISH
+_KEEPALIVE, _COMMUTING, _ORDERED, _TOOL = Signal.KEEPALIVE, Signal.COMMUTING, Signal.ORDERED, Signal.TOOL
+_CALLS = Ending.CALLS
 
 
 class TurnState(enum.StrEnum):
@@ -79,6 +83,7 @@ class TurnInput(enum.StrEnum):
     END = "end"
 
 
+_OPEN, _CONTENT, _TRAILER, _FINISH, _FINISH_LAST, _CLOSE, _FAULT, _END = TurnInput
 _T = TurnState
 _I = TurnInput
 _AFTER_END = Code.EVENT_AFTER_END
@@ -189,7 +194,7 @@ class Turn:
     @property
     def agent_calls(self) -> list[Slot]:
         """The calls that the agent would run, in order of first appearance."""
-        return [slot for slot in self.slots.values() if slot.runs_on is RunsOn.AGENT]
+        return [slot for slot in self.slots.values() if slot.runs_on is _AGENT]
 
     @property
     def may_go_on(self) -> bool:
@@ -199,7 +204,10 @@ class Turn:
     @property
     def finished(self) -> bool:
         """Whether every choice that appeared has its terminal reason."""
-        return bool(self.choices) and all(choice.reason is not None for choice in self.choices.values())
+        for choice in self.choices.values():
+            if choice.reason is None:
+                return False
+        return bool(self.choices)
 
     def note(self, code: Code, message: str, path: str = "", level: Level = Level.ERROR) -> None:
         """Add one finding."""
@@ -218,69 +226,69 @@ class Turn:
         """The stream is over: `clean` if the transport proves that nothing is missing, `how` in its words."""
         self.clean_end = clean
         self.end_reason = how
-        self._step(TurnInput.END)
+        self._step(_END)
 
     # One handler an event; the gate's signal is what each returns.
 
     def _keep_alive(self, _event: KeepAlive, _now: float) -> Signal:
-        return Signal.KEEPALIVE
+        return _KEEPALIVE
 
     def _prose(self, event: Prose, _now: float) -> Signal:
         if event.trailer:
-            self._step(TurnInput.TRAILER)
+            self._step(_TRAILER)
         else:
             choice = self.choices.get(event.choice)
-            if choice is not None:
+            if choice is not None and choice.provisional:
                 choice.reopen()
             if choice is not None and choice.reason is not None:
                 if not self.policy.accepts(Quirk.PROSE_AFTER_FINISH):
                     self.findings.add(table_finding(Code.DELTA_AFTER_TERMINAL, f"choices[{event.choice}]"))
             else:
-                self._step(TurnInput.CONTENT)
-        return Signal.COMMUTING if event.commutes else Signal.ORDERED
+                self._step(_CONTENT)
+        return _COMMUTING if event.commutes else _ORDERED
 
     def _turn_opened(self, event: TurnOpened, _now: float) -> Signal:
-        self._step(TurnInput.OPEN)
+        self._step(_OPEN)
         self.response_id = self.response_id or event.response_id
         self.model = self.model or event.model
-        return Signal.ORDERED
+        return _ORDERED
 
     def _turn_described(self, event: TurnDescribed, _now: float) -> Signal:
         self.response_id = self.response_id or event.response_id
         self.model = self.model or event.model
         self.echoed = event.tools
-        return Signal.KEEPALIVE  # says nothing about the frame; its other events do
+        return _KEEPALIVE  # says nothing about the frame; its other events do
 
     def _choice_opened(self, event: ChoiceOpened, _now: float) -> Signal:
         if self._choice(event.choice) is None:
-            return Signal.TOOL
-        return Signal.KEEPALIVE  # says nothing about the frame; its other events do
+            return _TOOL
+        return _KEEPALIVE  # says nothing about the frame; its other events do
 
     def _slot_opened(self, event: SlotOpened, now: float) -> Signal:
-        signal = Signal.TOOL if event.runs_on is RunsOn.AGENT else Signal.ORDERED
+        signal = _TOOL if event.runs_on is _AGENT else _ORDERED
         slot = self.slots.get(event.slot)
         if slot is None:
             if len(self.slots) >= self.policy.limits.calls:
                 self.overrun(f"more than {self.policy.limits.calls} calls", event.path)
-                return Signal.TOOL
+                return _TOOL
             slot = Slot(
                 event.slot, event.choice, event.path, event.kind, event.runs_on, event.member_of, first_at=now
             )
             self.slots[event.slot] = slot
         self._content(event.choice, event.path)
-        self._step_slot(slot, SlotInput.OPEN, now)
+        self._step_slot(slot, _OPENED, now)
         return signal
 
     def _slot_identified(self, event: SlotIdentified, now: float) -> Signal:
         slot = self.slots.get(event.slot)
         if slot is None:
             return self._stray(event.slot)
-        self._step_slot(slot, SlotInput.IDENTIFY, now)
+        self._step_slot(slot, _IDENTIFIED, now)
         slot.call_id = self._identity(slot, "id", slot.call_id, event.call_id)
         slot.name = self._identity(slot, "name", slot.name, event.name)
-        if slot.runs_on is RunsOn.PROVIDER and slot.name in self.policy.forbidden_provider_tools:
+        if slot.runs_on is _PROVIDER and slot.name in self.policy.forbidden_provider_tools:
             self.doubtful = True
-            return Signal.TOOL
+            return _TOOL
         return _slot_signal(slot)
 
     def _identity(self, slot: Slot, what: str, known: str | None, given: str | None) -> str | None:
@@ -300,7 +308,7 @@ class Turn:
         if slot is None:
             return self._stray(event.slot)
         choice = self.choices.get(slot.choice)
-        if choice is not None and choice.reason is not None and slot.state is SlotState.COLLECTING:
+        if choice is not None and choice.reason is not None and slot.state is _COLLECTING:
             self.findings.add(table_finding(Code.DELTA_AFTER_TERMINAL, slot.path))
         # Whole here, and not in steps: it is done for every piece.
         code = slot.step(_FRAGMENT)
@@ -312,7 +320,7 @@ class Turn:
             slot.argument_bytes += len(text) if text.isascii() else _size(text)
             if self._fits(slot, slot.argument_bytes):
                 slot.pieces.append(text)
-        return _TOOL if slot.runs_on is _AGENT else Signal.ORDERED
+        return _TOOL if slot.runs_on is _AGENT else _ORDERED
 
     def _slot_copied(self, event: SlotCopied, now: float) -> Signal:
         slot = self.slots.get(event.slot)
@@ -341,67 +349,67 @@ class Turn:
 
     def _slot_answered(self, event: SlotAnswered, _now: float) -> Signal:
         slot = self.slots.get(event.slot)
-        if slot is not None and slot.runs_on is RunsOn.AGENT:
-            slot.runs_on = RunsOn.PROVIDER
+        if slot is not None and slot.runs_on is _AGENT:
+            slot.runs_on = _PROVIDER
             self.answered.add(slot.key)
-        return Signal.ORDERED
+        return _ORDERED
 
     def _choice_closed(self, event: ChoiceClosed, now: float) -> Signal:
         choice = self._choice(event.choice)
         if choice is None:
-            return Signal.TOOL
+            return _TOOL
         calls = [slot for slot in self.slots.values() if slot.choice == event.choice]
         choice.reopen()
         if choice.reason is None:
             choice.reason, choice.ending, choice.path = event.reason, event.ending, event.path
             choice.provisional = event.provisional
             for slot in calls if event.closes_calls else ():
-                if slot.state is SlotState.COLLECTING:
-                    self._step_slot(slot, SlotInput.FINISH, now)
+                if slot.state is _COLLECTING:
+                    self._step_slot(slot, _FINISHED, now)
                     slot.terminal = event.reason
         elif choice.reason != event.reason:
             self.findings.add(table_finding(Code.DUPLICATE_TERMINAL, event.path))
             message = f"{event.path}: the terminal reason changed from {choice.ending} to {event.ending}"
             self.note(Code.WRONG_TERMINAL_REASON, message, event.path)
-            self.doubtful = self.doubtful or event.ending is Ending.CALLS
+            self.doubtful = self.doubtful or event.ending is _CALLS
         elif not self.policy.accepts(Quirk.REPEATED_FINISH):
             self.findings.add(table_finding(Code.DUPLICATE_TERMINAL, event.path))
-        self._step(TurnInput.FINISH_LAST if self.finished else TurnInput.FINISH)
+        self._step(_FINISH_LAST if self.finished else _FINISH)
         # A reason that promises calls is tool evidence: were it let through, a client would look for calls.
-        promised = event.ending is Ending.CALLS or any(slot.runs_on is RunsOn.AGENT for slot in calls)
-        return Signal.TOOL if promised else Signal.ORDERED
+        promised = event.ending is _CALLS or any(slot.runs_on is _AGENT for slot in calls)
+        return _TOOL if promised else _ORDERED
 
     def _turn_closed(self, event: TurnClosed, _now: float) -> Signal:
-        self._step(TurnInput.CLOSE)
+        self._step(_CLOSE)
         self.terminal = self.terminal or event.terminal
-        return Signal.ORDERED
+        return _ORDERED
 
     def _provider_fault(self, event: ProviderFault, _now: float) -> Signal:
-        self._step(TurnInput.FAULT)
+        self._step(_FAULT)
         self.fault = self.fault or event.kind
         self.note(
             Code.UPSTREAM_ERROR, f"the provider reported an error of kind {event.kind!r} inside the reply"
         )
-        return Signal.ORDERED
+        return _ORDERED
 
     def _unrecognised(self, event: Unrecognised, _now: float) -> Signal:
         if not event.may_carry_call:
             self.note(Code.UNSUPPORTED_EVENT, f"unknown {event.what}", level=Level.WARNING)
-            return Signal.ORDERED
+            return _ORDERED
         self.doubtful = True
         self.note(Code.UNSUPPORTED_EVENT, f"unknown {event.what}, which a client may take for a call")
-        return Signal.TOOL
+        return _TOOL
 
     def _defect(self, event: Defect, _now: float) -> Signal:
         self.note(event.code, event.message, event.path, event.level)
         self.doubtful = self.doubtful or event.may_carry_call
-        return Signal.TOOL if event.may_carry_call else Signal.ORDERED
+        return _TOOL if event.may_carry_call else _ORDERED
 
     def _stray(self, key: SlotKey) -> Signal:
         self.doubtful = True
         if len(self.slots) < self.policy.limits.calls:
             self.findings.add(table_finding(Code.DELTA_BEFORE_START, f"slot {key}"))
-        return Signal.TOOL
+        return _TOOL
 
     def _choice(self, index: int) -> Choice | None:
         """The choice, opened if it is new; None once there are too many."""
@@ -419,7 +427,7 @@ class Turn:
         choice.reopen()
         if choice.reason is not None:
             self.findings.add(table_finding(Code.DELTA_AFTER_TERMINAL, path))
-        self._step(TurnInput.CONTENT if choice.reason is None else TurnInput.TRAILER)
+        self._step(_CONTENT if choice.reason is None else _TRAILER)
 
     def _step_slot(self, slot: Slot, given: SlotInput, now: float) -> Code | None:
         code = slot.step(given)
@@ -439,7 +447,7 @@ def _size(text: str) -> int:
 
 
 def _slot_signal(slot: Slot) -> Signal:
-    return _TOOL if slot.runs_on is _AGENT else Signal.ORDERED
+    return _TOOL if slot.runs_on is _AGENT else _ORDERED
 
 
 _APPLY: dict[type, Callable[..., Signal]] = {

@@ -153,6 +153,10 @@ def _hides_event(frame: Frame, data: bytes, carriers: Sequence[bytes]) -> bool:
     return any(may_carry(line, carriers) and read_lenient(line) is not None for line in lines)
 
 
+# Looked up for every frame that is read with care; a member's lookup through its class is a call.
+_AGENT, _CALLS = RunsOn.AGENT, Ending.CALLS
+
+
 def may_hold(events: Iterable[Event], forbidden: frozenset[str] = frozenset()) -> bool:
     """Whether the gate, still passing, holds the frame of these events: what they tell, the client has not seen.
 
@@ -163,11 +167,11 @@ def may_hold(events: Iterable[Event], forbidden: frozenset[str] = frozenset()) -
             case Prose():
                 continue
             case SlotOpened():
-                held = event.runs_on is RunsOn.AGENT
+                held = event.runs_on is _AGENT
             case SlotIdentified():
                 held = event.name in forbidden
             case ChoiceClosed():
-                held = event.ending is Ending.CALLS
+                held = event.ending is _CALLS
             case Defect() | Unrecognised():
                 held = event.may_carry_call
             case _:
@@ -317,5 +321,5 @@ def exact_text(raw: bytes | None) -> str | None:
 
 
 def is_index(value: Any) -> bool:
-    """Whether a value numbers something."""
-    return isinstance(value, int) and not isinstance(value, bool) and value >= 0
+    """Whether a value numbers something. True and False are of another type."""
+    return type(value) is int and value >= 0

@@ -67,6 +67,9 @@ from turngate.dialects.base import (
 from turngate.dialects.openai_chat_block import Shown, error_envelope
 from turngate.dialects.openai_chat_json import CHUNK, TEXT_VALUES, argument_piece, is_text, raw_arguments
 
+# What every call looks up; a member's lookup through its class is a call.
+_FUNCTION, _CUSTOM = CallKind.FUNCTION, CallKind.CUSTOM
+
 CALL_WORD = "_call"
 CARRIERS = (CALL_WORD.encode(),)
 """Stands in `tool_calls` and `function_call`, and in no other key of the format."""
@@ -103,8 +106,10 @@ _NOT_TEXT = frozenset({"role", *_CALLS})
 _COMMUTING_DELTA = frozenset(
     {"content", "role", "refusal", "reasoning", "reasoning_content", "reasoning_details"}
 )
-_ALIKE = ({CHUNK}, {None})
+_CHUNKS = {CHUNK}
+_ALIKE = (_CHUNKS, {None})
 """What chunks may call themselves: all of them chunks, or none anything."""
+_FIRST_ONLY = {0}
 _PLAIN_CHOICE = frozenset(
     {"index", "delta", "finish_reason", "logprobs", "native_finish_reason", "obfuscation", "text"}
 )
@@ -245,7 +250,7 @@ class ChatDecoder:
             return None
         index, text = piece
         key = (0, index)
-        return Fragment(key, text) if self._slots.get(key) is CallKind.FUNCTION else None
+        return Fragment(key, text) if self._slots.get(key) is _FUNCTION else None
 
     def _read(self, data: bytes) -> list[Event]:
         reading = read_lenient(data)
@@ -262,7 +267,8 @@ class ChatDecoder:
             message = "a chunk that some clients cannot read"
             events.append(Defect(Code.INVALID_CHUNK, message, may_carry_call=suspect))
         events += _odd_keys("chunk", chunk)
-        events += self._open(chunk)
+        if not self._opened:
+            events += self._open(chunk)
         choices = chunk.get("choices")
         fault = _fault(chunk)
         if isinstance(choices, list):
@@ -276,13 +282,13 @@ class ChatDecoder:
             )
         if fault is not None:
             events.append(ProviderFault(fault))
-        self._plain = self._choices == {0} and not self._finished and self._kinds in _ALIKE
+        self._plain = self._choices == _FIRST_ONLY and not self._finished and self._kinds in _ALIKE
         self._called = CHUNK if CHUNK in self._kinds else None
         return events or [Prose(trailer=True)]
 
     def _open(self, chunk: Mapping[str, Any]) -> list[Event]:
         response_id = blank_to_none(chunk.get("id"))
-        if self._opened or not isinstance(response_id, str):
+        if not isinstance(response_id, str):
             return []
         self._opened = True
         self._response_id = response_id
@@ -298,12 +304,11 @@ class ChatDecoder:
         if not self._streamed:
             return []
         kind = blank_to_none(chunk.get("object"))
-        if kind == CHUNK and self._kinds == {CHUNK}:
+        if kind == CHUNK and self._kinds == _CHUNKS:
             return []
         if kind is None and CHUNK in chunk.values():
             kind = ""
-        matters = any(isinstance(choice, dict) and "delta" in choice for choice in choices)
-        if kind == CHUNK or matters:
+        if kind == CHUNK or any(isinstance(choice, dict) and "delta" in choice for choice in choices):
             self._kinds.add(kind if kind is None or isinstance(kind, str) else "")
         if not self._kinds or self._kinds in _ALIKE:
             return []
@@ -315,10 +320,10 @@ class ChatDecoder:
         if not isinstance(choice, dict):
             return [Defect(Code.INVALID_CHOICE, "a choice that is no object", f"choices[{position}]")]
         index: Any = choice.get("index", None if self._streamed else position)
-        path = f"choices[{index if is_index(index) else position}]"
         if not is_index(index):
-            suspect = may_carry(data, self.carriers)
+            path, suspect = f"choices[{position}]", may_carry(data, self.carriers)
             return [Defect(Code.INVALID_SLOT, "a choice without a valid index", path, may_carry_call=suspect)]
+        path = f"choices[{index}]"
         events = _odd_keys(path, choice)
         if index not in self._choices:
             if self._streamed and index != len(self._choices):
@@ -341,12 +346,20 @@ class ChatDecoder:
             )
         calls = self._delta(index, path, delta, data)
         finish = self._finish(index, path, choice)
-        text = any(bool(value) for key, value in delta.items() if key not in _NOT_TEXT)
+        text = _has_text(delta)
         if text or not calls:
-            plain = _PLAIN_CHOICE.issuperset(choice) and _COMMUTING_DELTA.issuperset(delta)
-            commutes = self._streamed and plain and text and not finish and self._shown.takes(index)
+            commutes = (
+                text
+                and self._streamed
+                and not finish
+                and _PLAIN_CHOICE.issuperset(choice)
+                and _COMMUTING_DELTA.issuperset(delta)
+                and self._shown.takes(index)
+            )
             events.append(Prose(index, trailer=not text, commutes=commutes))
-        return [*events, *calls, *finish]
+        events += calls
+        events += finish
+        return events
 
     def _finish(self, index: int, path: str, choice: Mapping[str, Any]) -> list[Event]:
         reason = blank_to_none(choice.get("finish_reason"))
@@ -384,44 +397,43 @@ class ChatDecoder:
         if not isinstance(call, dict):
             return [Defect(Code.INVALID_TOOL_CALL, "an entry that is no object", f"{path}[{position}]")]
         index = call.get("index") if self._streamed else position
-        where = f"{path}[{index if is_index(index) else position}]"
-        function, custom = call.get("function"), call.get("custom")
-        twins = [*_twins(where, call), *_twins(where, function), *_twins(where, custom)]
-        kind = CallKind.CUSTOM if call.get("type") == "custom" or custom is not None else CallKind.FUNCTION
-        if call.get("type") not in (None, "", "function", "custom") or (function and custom):
-            return [
-                *twins,
-                Defect(Code.UNSUPPORTED_TOOL_TYPE, f"type {wire_word(call.get('type'))!r}", where),
-            ]
-        body = custom if kind is CallKind.CUSTOM else function
+        numbered = is_index(index)
+        where = f"{path}[{index if numbered else position}]"
+        named, function, custom = call.get("type"), call.get("function"), call.get("custom")
+        events: list[Event] = []
+        for part in (call, function, custom):
+            events += _twins(where, part)
+        kind = _CUSTOM if named == "custom" or custom is not None else _FUNCTION
+        if named not in (None, "", "function", "custom") or (function and custom):
+            return [*events, Defect(Code.UNSUPPORTED_TOOL_TYPE, f"type {wire_word(named)!r}", where)]
+        body = custom if kind is _CUSTOM else function
         if not isinstance(body, dict):
             # openai-python's helper raises for an entry without a function part, null or absent.
-            return [
-                *twins,
-                Defect(Code.INVALID_FUNCTION_DELTA, "its function or custom part is no object", where),
-            ]
-        key = self._key(choice, index, body)
+            message = "its function or custom part is no object"
+            return [*events, Defect(Code.INVALID_FUNCTION_DELTA, message, where)]
+        key = (choice, index) if numbered else self._unnumbered(choice, index, body)
         if key is None:
-            return [*twins, Defect(Code.INVALID_SLOT, "a call without a valid index", where)]
-        if key not in self._slots and is_index(index):
+            return [*events, Defect(Code.INVALID_SLOT, "a call without a valid index", where)]
+        if numbered and key not in self._slots:
             expected = self._numbered.get(choice, 0)
             self._numbered[choice] = expected + 1
             if index != expected:
                 # openai-python keeps calls by position: it merges or loses those that do not come numbered 0, 1, 2.
-                twins.append(Defect(Code.INVALID_SLOT, "calls that are not numbered in order from 0", where))
-        text = body.get("input") if kind is CallKind.CUSTOM else body.get("arguments")
-        slot = self._slot(key, choice, where, kind)
-        if self._slots[key] is not kind and (call.get("type") or custom is not None):
-            twins.append(Defect(Code.IDENTITY_COLLISION, "a call changed its kind", where))
+                message = "calls that are not numbered in order from 0"
+                events.append(Defect(Code.INVALID_SLOT, message, where))
+        text = body.get("input" if kind is _CUSTOM else "arguments")
+        opened = self._slot(key, choice, where, kind)
+        if self._slots[key] is not kind and (named or custom is not None):
+            events.append(Defect(Code.IDENTITY_COLLISION, "a call changed its kind", where))
         raw = (
             raw_arguments(data, choice, position, streamed=self._streamed) if isinstance(text, dict) else None
         )
-        return [*twins, *slot, *self._parts(key, where, call.get("id"), body.get("name"), text, raw)]
+        events += opened
+        events += self._parts(key, where, call.get("id"), body.get("name"), text, raw)
+        return events
 
-    def _key(self, choice: int, index: Any, body: Mapping[str, Any]) -> SlotKey | None:
-        if is_index(index):
-            return (choice, index)
-        # Without an index only a whole call can be told from a continuation of another one.
+    def _unnumbered(self, choice: int, index: Any, body: Mapping[str, Any]) -> SlotKey | None:
+        """Without an index only a whole call can be told from a continuation of another one."""
         if index is None and self._policy.accepts(Quirk.MISSING_INDEX) and body.get("name"):
             self._unindexed += 1
             return (choice, "unindexed", self._unindexed)
@@ -488,6 +500,11 @@ class ChatDecoder:
     def block_body(self, notice: BlockNotice) -> bytes:
         """OpenAI's error envelope."""
         return encode(error_envelope(notice.message, notice.details))
+
+
+def _has_text(delta: Mapping[str, Any]) -> bool:
+    said = [key for key, value in delta.items() if value]
+    return not _NOT_TEXT.issuperset(said)
 
 
 def _twins(path: str, value: Any) -> list[Event]:

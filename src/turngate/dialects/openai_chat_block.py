@@ -39,7 +39,7 @@ class Shown:
         if not self.holding:
             self.met.update(choices)
             self.ended.update(finished)
-        elif all(isinstance(event, ChoiceOpened) or _commutes(event) for event in events):
+        elif _overtake(events):
             self.met.update(event.choice for event in events if isinstance(event, Prose))
 
     def takes(self, index: int) -> bool:
@@ -62,5 +62,9 @@ class Shown:
         return told if index in self.ended else [*told, ({}, "stop")]
 
 
-def _commutes(event: Event) -> bool:
-    return isinstance(event, Prose) and event.commutes
+def _overtake(events: Iterable[Event]) -> bool:
+    """Whether these events alone let a frame overtake held ones."""
+    for event in events:
+        if not (isinstance(event, Prose) and event.commutes) and not isinstance(event, ChoiceOpened):
+            return False
+    return True
