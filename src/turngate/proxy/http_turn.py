@@ -6,6 +6,7 @@ whatever else can happen (the client leaves, an operator stops the turn, a deadl
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 from msgspec import structs
@@ -29,7 +30,7 @@ LINGER_S = 1.0
 """How long a decided turn's upstream may take to end its body, so that the connection can serve another request."""
 
 
-_HOLDING, _FINISHED = GateState.HOLDING, TurnState.FINISHED
+_HOLDING, _RELEASED, _FINISHED = GateState.HOLDING, GateState.RELEASED, TurnState.FINISHED
 
 STILL_MADE = ("queued", "in_progress")
 """The statuses of a stored response that is not there yet. The ledger's search for an earlier delivery knows them, too."""
@@ -78,10 +79,12 @@ class HttpTurn(TurnRelay):
         self._as_json = "application/json" in framing.media_types
         session = self.session = self._new_session(framing)
         self._head_due = self._loop.time() + HEAD_GRACE_S
-        timer = self._loop.call_at(self._head_due, response.wake) if framing.streamed else None
+        head_timer: asyncio.TimerHandle | None = None
         try:
             response.divert(self._take)
             while not reply.ended:
+                if head_timer is None and framing.streamed and not (reply.started or response.ready):
+                    head_timer = self._loop.call_at(self._head_due, self._show_life)
                 received = await response.receive()
                 if received.__class__ is bytes and received:
                     await self._forward(session, received, reply)
@@ -93,15 +96,20 @@ class HttpTurn(TurnRelay):
             # Each would keep the other alive, and with it the whole turn, until the collector's next, rare look.
             response.divert(None)
             self._response = None
-            for pending in (timer, self._timer):
+            for pending in (head_timer, self._timer):
                 if pending is not None:
                     pending.cancel()
-            if reply.ended and session.gate.state is GateState.RELEASED and not self._over:
+            if reply.ended and session.gate.state is _RELEASED and not self._over:
                 await self._linger(response)
             response.close()
             if self._captures is not None and self._tape is not None:
                 pinned = self._judging.pinned
                 self._captures.keep(self._tape, self._upstream, self.start, session, framing, pinned)
+
+    def _show_life(self) -> None:
+        """The head of the reply has waited for its first byte for long enough. If it is out, nobody is woken for that."""
+        if self._response is not None and self._reply is not None and not self._reply.started:
+            self._response.wake()
 
     def _take(self, data: bytes, now: float) -> bool:
         """One read, in the moment it arrives: judge it, and send what passes, without waking the task that runs the turn.
@@ -143,7 +151,7 @@ class HttpTurn(TurnRelay):
             await reply.write(actions[0].data)
         elif actions:
             await self._carry_out(session, actions, reply)
-        if session.gate.state is GateState.HOLDING:
+        if session.gate.state is _HOLDING:
             self._arm(session)
 
     async def _step(
@@ -178,13 +186,16 @@ class HttpTurn(TurnRelay):
     async def _linger(self, response: UpstreamResponse) -> None:
         """Let the upstream end its body after the verdict, so that its connection can be kept."""
         until = self._loop.time() + LINGER_S
-        timer = self._loop.call_at(until, response.wake)
+        timer: asyncio.TimerHandle | None = None
         try:
-            while not isinstance(await response.receive(), BodyEnd):
-                if self._loop.time() >= until:
-                    break
+            while True:
+                if timer is None and not response.ready:
+                    timer = self._loop.call_at(until, response.wake)
+                if isinstance(await response.receive(), BodyEnd) or self._loop.time() >= until:
+                    return
         finally:
-            timer.cancel()
+            if timer is not None:
+                timer.cancel()
 
     async def _tell(self, action: Block, reply: Reply) -> None:
         if self.gone:

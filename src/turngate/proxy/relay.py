@@ -42,6 +42,9 @@ from turngate.proxy.route import Route
 from turngate.proxy.stop import STOPPED, Stop, UnjudgedRequest, facts_of
 from turngate.rules import Judgement, Traits
 
+_HOLDING, _OBSERVE = GateState.HOLDING, Mode.OBSERVE  # the lookup of a member costs as much as a call
+_PENDING, _SENT = Delivery.PENDING, Delivery.SENT
+
 STOP_GRACE_S = 1.0
 """How long a stopped turn may wait for a client that does not read, before the connection is dropped under it."""
 
@@ -273,7 +276,7 @@ class TurnRelay:
 
     def _arm(self, session: Session) -> None:
         """Have the loop woken at the session's deadline. One timer, re-armed only when it would fire too late."""
-        if session.gate.state is not GateState.HOLDING:
+        if session.gate.state is not _HOLDING:
             return
         self._note_hold(session)
         deadline = session.deadline
@@ -313,7 +316,7 @@ class TurnRelay:
                     await reply.deliver(data)
                     hit("relay.after_release_write")
                     lost = self.gone or reply.dropped
-                    self._confirm(Delivery.UNKNOWN if lost else Delivery.SENT)
+                    self._confirm(Delivery.UNKNOWN if lost else _SENT)
                     hit("relay.confirmed")
                 case Block():
                     await self._block(session, action, reply)
@@ -325,10 +328,10 @@ class TurnRelay:
     async def _decide(self, session: Session, reply: Reply) -> None:
         """Record the release, durably, and only then hand the held bytes out."""
         ledger = self._judging.ledger
-        if self._policy.mode is Mode.OBSERVE:
+        if self._policy.mode is _OBSERVE:
             ledger.submit(self._entry(session))
             return
-        if not await self._permitted(session, reply):
+        if self._must_ask and not await self._permitted(session, reply):
             return
         if self.gone or self.stopped is not None:
             await self._end_from_outside(session, reply, self._loop.time())
@@ -340,7 +343,7 @@ class TurnRelay:
         hit("relay.decided")
         answer: Receipt | Refusal | None
         try:
-            answer = await ledger.release(self._entry(session, delivery=Delivery.PENDING))
+            answer = await ledger.release(self._entry(session, delivery=_PENDING))
         except LedgerUnavailableError:
             answer = None
         if self.stopped is not None:
@@ -379,6 +382,12 @@ class TurnRelay:
                 return False
             session.tally.decided_at = self._loop.time()  # not before the answer
         return True
+
+    @property
+    def _must_ask(self) -> bool:
+        """Whether there may be anybody to ask: nobody decides about a turn of which no rule says anything."""
+        judged = self._judgement
+        return judged is not None and (self._judging.authorizer is not None or bool(judged.actions))
 
     def _questions(self, session: Session) -> Iterator[Question]:
         judging, judged = self._judging, self._judgement

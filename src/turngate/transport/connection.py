@@ -51,6 +51,7 @@ class Connection(asyncio.Protocol):
 
     __slots__ = (
         "_owner",
+        "_poller",
         "aborted",
         "data_received",
         "origin",
@@ -74,6 +75,7 @@ class Connection(asyncio.Protocol):
         self.usable = True
         self.aborted = False
         self._owner = owner
+        self._poller: select.poll | None = None
         self.data_received = self._speaks_unasked
 
     @property
@@ -146,8 +148,10 @@ class Connection(asyncio.Protocol):
         """
         if not self.usable or self.transport.is_closing():
             return False
-        poller = select.poll()
-        poller.register(self.transport.get_extra_info("socket").fileno(), select.POLLIN)
+        poller = self._poller
+        if poller is None:
+            poller = self._poller = select.poll()
+            poller.register(self.transport.get_extra_info("socket").fileno(), select.POLLIN)
         return not poller.poll(0)
 
     def release(self) -> None:

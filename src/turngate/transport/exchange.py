@@ -43,6 +43,8 @@ END_AT_EOF = {
     Framing.UNTIL_CLOSE: EndReason.CLOSED,
     Framing.NO_BODY: EndReason.COMPLETE,
 }
+_COMPLETE = EndReason.COMPLETE  # the lookup of a member costs as much as a call, here and below
+_UNTIL_CLOSE = Framing.UNTIL_CLOSE
 FIELD_OVERHEAD = 4  # ": " and CRLF
 
 
@@ -97,7 +99,7 @@ class Exchange(BufferedResponse):
         self._head_size = 0
         self._fed_size = 0
         self._interim = False
-        self._framing = Framing.UNTIL_CLOSE
+        self._framing = _UNTIL_CLOSE
         self._request_written = False
         self._reusable = False
         self._failure: UpstreamError | None = None
@@ -244,7 +246,8 @@ class Exchange(BufferedResponse):
             self._refuse(error)
         self.http_version = f"HTTP/{version}"
         self.status = status
-        self._stall.stop()
+        if not self._timeouts.idle_s:  # else the timer goes on, for the body
+            self._stall.stop()
         self._reusable = self._parser.should_keep_alive()
         if self._method == b"HEAD":
             # llhttp does not know the method and would wait for a body, so bytes that follow cannot be
@@ -264,7 +267,7 @@ class Exchange(BufferedResponse):
         if self._interim:
             self._interim = False
         else:
-            self._finish(EndReason.COMPLETE)
+            self._finish(_COMPLETE)
 
     def _refuse(self, error: UpstreamError) -> None:
         self._failure = self._failure or error
@@ -309,7 +312,7 @@ class Exchange(BufferedResponse):
     def _end_taken(self) -> None:
         if self._connection is None:
             return
-        whole = self._end is not None and self._end.how is EndReason.COMPLETE
+        whole = self._end is not None and self._end.how is _COMPLETE
         connection = self._detach()
         if whole and self._reusable and self._request_written:
             connection.release()

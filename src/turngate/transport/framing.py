@@ -25,6 +25,9 @@ class Framing(enum.Enum):
     UNTIL_CLOSE = "until_close"
 
 
+_NO_BODY, _LENGTH, _CHUNKED, _UNTIL_CLOSE = Framing  # the lookup of a member costs as much as a call
+
+
 def response_framing(
     method: bytes, status: int, http_version: str, headers: Iterable[tuple[bytes, bytes]]
 ) -> Framing:
@@ -43,10 +46,10 @@ def response_framing(
                 lengths.append(value.strip())
     if codings and (codings != [b"chunked"] or lengths or http_version == "1.0"):
         raise MalformedHeadError("Transfer-Encoding")
-    if len(lengths) > 1 or not all(length.isdigit() for length in lengths):
+    if lengths and (len(lengths) > 1 or not lengths[0].isdigit()):
         raise MalformedHeadError("Content-Length")
     if method == b"HEAD" or status in {204, 304}:
-        return Framing.NO_BODY
+        return _NO_BODY
     if codings:
-        return Framing.CHUNKED
-    return Framing.LENGTH if lengths else Framing.UNTIL_CLOSE
+        return _CHUNKED
+    return _LENGTH if lengths else _UNTIL_CLOSE

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import enum
+import functools
 import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -34,7 +35,7 @@ caller's are left out."""
 
 _METHODS_WITH_CONTENT = frozenset({b"POST", b"PUT", b"PATCH"})
 _TOKEN = re.compile(rb"[!#$%&'*+\-.^_`|~0-9A-Za-z]+")
-_UNSAFE_VALUE = re.compile(rb"[\r\n\0]")
+_UNSAFE_OCTETS = b"\r\n\0"
 _TARGET = re.compile(rb"/[\x21-\x7e\x80-\xff]*")
 
 
@@ -45,14 +46,13 @@ class Origin:
     scheme: str
     host: str
     port: int
+    authority: bytes = field(init=False, repr=False, compare=False)
+    """The value of the Host field: without the scheme's default port, IPv6 in brackets."""
 
-    @property
-    def authority(self) -> bytes:
-        """The value of the Host field: without the scheme's default port, IPv6 in brackets."""
+    def __post_init__(self) -> None:
         host = f"[{self.host}]" if ":" in self.host else self.host
-        if DEFAULT_PORTS.get(self.scheme) == self.port:
-            return host.encode("ascii")
-        return f"{host}:{self.port}".encode("ascii")
+        shown = host if DEFAULT_PORTS.get(self.scheme) == self.port else f"{host}:{self.port}"
+        object.__setattr__(self, "authority", shown.encode("ascii"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,6 +111,9 @@ class EndReason(enum.StrEnum):
     """Our side closed the connection."""
 
 
+_COMPLETE, _CLOSED = EndReason.COMPLETE, EndReason.CLOSED  # the lookup of a member costs as much as a call
+
+
 @dataclass(frozen=True, slots=True)
 class BodyEnd:
     """The end of a body. `clean` says only that the framing permits this end, not that the turn is whole."""
@@ -119,7 +122,7 @@ class BodyEnd:
     clean: bool = field(init=False)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "clean", self.how in {EndReason.COMPLETE, EndReason.CLOSED})
+        object.__setattr__(self, "clean", self.how is _COMPLETE or self.how is _CLOSED)
 
 
 Sink = Callable[[bytes, float], bool]
@@ -135,6 +138,10 @@ class UpstreamResponse(Protocol):
     headers: list[tuple[bytes, bytes]]
     reused: bool
     """Whether the request went out on a connection that had served another one."""
+
+    @property
+    def ready(self) -> bool:
+        """Whether receive() would return without waiting."""
 
     async def receive(self) -> bytes | BodyEnd:
         """All bytes that arrived since the last call, or the end; waits if there is neither.
@@ -178,18 +185,25 @@ def message_headers(head: RequestHead, content_length: int) -> list[tuple[bytes,
         raise InvalidRequestError("method")
     if not _TARGET.fullmatch(head.target):
         raise InvalidRequestError("target")
-    headers = [(b"Host", head.origin.authority)]
-    for name, value in head.headers:
-        if not _TOKEN.fullmatch(name) or _UNSAFE_VALUE.search(value):
+    values = b"".join([value for _, value in head.headers])
+    for octet in _UNSAFE_OCTETS:
+        if octet in values:
             raise InvalidRequestError("header field")
-        if name.lower() not in CONNECTION_FIELDS:
-            headers.append((name, value))
+    headers = [(b"Host", head.origin.authority)]
+    headers += [field for field in head.headers if _is_passed_on(field[0])]
     if content_length or head.method in _METHODS_WITH_CONTENT:
         headers.append((b"Content-Length", b"%d" % content_length))
     return headers
 
 
+@functools.lru_cache(128)  # requests have the same few
+def _is_passed_on(name: bytes) -> bool:
+    if not _TOKEN.fullmatch(name):
+        raise InvalidRequestError("header field")
+    return name.lower() not in CONNECTION_FIELDS
+
+
 def encode_head(head: RequestHead, content_length: int) -> bytes:
     """The request head's bytes."""
-    fields = b"".join([b"%b: %b\r\n" % field for field in message_headers(head, content_length)])
-    return b"%b %b HTTP/1.1\r\n%b\r\n" % (head.method, head.target, fields)
+    fields = b"\r\n".join([b": ".join(field) for field in message_headers(head, content_length)])
+    return b"%b %b HTTP/1.1\r\n%b\r\n\r\n" % (head.method, head.target, fields)

@@ -12,6 +12,10 @@ import asyncio
 
 from turngate.transport.head import BodyEnd, EndReason, Sink
 
+_COMPLETE = EndReason.COMPLETE  # the lookup of a member costs as much as a call
+_WHOLE = BodyEnd(_COMPLETE)
+"""How nearly every body ends."""
+
 HIGH_WATER = 256 * 1024
 """Unread bytes at which reading pauses: one full read of asyncio's and uvloop's transports, which is about 800
 typical stream events; the median event is 300 bytes."""
@@ -55,6 +59,11 @@ class BufferedResponse(abc.ABC):
         self._end: BodyEnd | None = None
         self._waiter: asyncio.Future[None] | None = None
         self._sink: Sink | None = None
+
+    @property
+    def ready(self) -> bool:
+        """See `UpstreamResponse.ready`."""
+        return self._woken or bool(self._pieces) or self._end is not None
 
     async def receive(self) -> bytes | BodyEnd:
         """See `UpstreamResponse.receive`. A single piece is returned as the very object that was parsed."""
@@ -131,7 +140,7 @@ class BufferedResponse(abc.ABC):
     def _finish(self, how: EndReason) -> None:
         """Set the end, once; later ends say nothing new."""
         if self._end is None:
-            self._end = BodyEnd(how)
+            self._end = _WHOLE if how is _COMPLETE else BodyEnd(how)
         self._notify()
 
     def _discard(self) -> None:
