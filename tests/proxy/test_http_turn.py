@@ -11,7 +11,11 @@ from tests.proxy.gated import LAST_CHUNK, SSE_HEAD, Run, Script, answering, chun
 from tests.proxy.test_relay import Standing
 
 
-@pytest.mark.parametrize("script", [Standing(SSE_HEAD)], ids=["silent"])
+@pytest.mark.parametrize(
+    "script",
+    [Standing(SSE_HEAD), Standing(SSE_HEAD + chunked(b"data: {"))],
+    ids=["silent", "silent in the middle of its first frame"],
+)
 def test_the_head_of_a_silent_stream_does_not_wait_for_its_first_byte(
     run: Run, tmp_path: Path, script: Script
 ) -> None:

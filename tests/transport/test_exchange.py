@@ -349,6 +349,25 @@ def test_silence_in_the_body_times_out_even_if_the_reader_is_woken_often(run: Ru
     run(main())
 
 
+@pytest.mark.parametrize("idle_s", [0.0, 20.0])
+def test_the_time_for_the_head_does_not_end_a_body_that_is_silent_for_longer(run: Run, idle_s: float) -> None:
+    first_byte_s = 0.4
+
+    async def script(peer: Peer) -> None:
+        await peer.answer(FIVE)
+        await asyncio.sleep(2 * first_byte_s)
+        await peer.send(b"hello")
+
+    async def main() -> None:
+        async with serving(script) as origin, transport() as direct:
+            timeouts = Timeouts(first_byte_s=first_byte_s, idle_s=idle_s)
+            response = await direct.request(get(origin), b"", timeouts)
+            assert await response.receive() == b"hello"
+            assert await response.receive() == BodyEnd(EndReason.COMPLETE)
+
+    run(main())
+
+
 def test_no_timeout_is_set_when_it_is_zero(run: Run) -> None:
     async def script(peer: Peer) -> None:
         await peer.request()

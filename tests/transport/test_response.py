@@ -119,6 +119,19 @@ def test_wake_before_a_wait_is_kept_for_the_next_one_and_goes_first(run: Run) ->
     run(main())
 
 
+def test_it_is_ready_exactly_when_a_receive_would_not_wait(run: Run) -> None:
+    async def main() -> None:
+        source = Source()
+        assert not source.ready
+        for come in (lambda: source.push(b"a"), source.wake, lambda: source.end(EndReason.COMPLETE)):
+            come()
+            assert source.ready
+            received = await source.receive()
+            assert source.ready is isinstance(received, BodyEnd)
+
+    run(main())
+
+
 def test_a_cancelled_wait_aborts(run: Run) -> None:
     async def main() -> None:
         source = Source()
