@@ -11,6 +11,8 @@ from turngate.transport import BodyEnd, EndReason
 from turngate.transport.response import BufferedResponse
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from tests.transport.peer import Run
 
 
@@ -123,8 +125,13 @@ def test_it_is_ready_exactly_when_a_receive_would_not_wait(run: Run) -> None:
     async def main() -> None:
         source = Source()
         assert not source.ready
-        for come in (lambda: source.push(b"a"), source.wake, lambda: source.end(EndReason.COMPLETE)):
-            come()
+        arrivals: list[Callable[[], None]] = [
+            lambda: source.push(b"a"),
+            source.wake,
+            lambda: source.end(EndReason.COMPLETE),
+        ]
+        for arrive in arrivals:
+            arrive()
             assert source.ready
             received = await source.receive()
             assert source.ready is isinstance(received, BodyEnd)

@@ -8,8 +8,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Final
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from turngate.access.keys import PREFIX, GateKey
 from turngate.bearer import NAME
@@ -33,8 +36,7 @@ _AWS_KEY_ID: Final = re.compile(rb"AWS4-\S+\s+Credential=([^/,\s]+)/")
 _IS_GATE_KEY: Final = f"{PREFIX}_".encode()
 
 
-@dataclass(frozen=True, slots=True)
-class Caller:
+class Caller(Struct, frozen=True):
     """Who asks."""
 
     tenant: str

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from urllib.parse import unquote_to_bytes
+
+from msgspec import Struct
 
 from turngate.config import UpstreamConfig
 
@@ -17,8 +18,7 @@ from turngate.config import UpstreamConfig
 _MODEL = re.compile(r"/model/(.+)/[^/]+\Z|/(?:models|tunedModels|endpoints|deployments)/([^/:]+)[:/]")
 
 
-@dataclass(frozen=True, slots=True)
-class Route:
+class Route(Struct, frozen=True):
     """One request's way to its upstream."""
 
     upstream: UpstreamConfig

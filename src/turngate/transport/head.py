@@ -9,6 +9,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
 
+from msgspec import Struct
+
 from turngate.transport.errors import InvalidRequestError
 
 if TYPE_CHECKING:
@@ -55,8 +57,7 @@ class Origin:
         object.__setattr__(self, "authority", shown.encode("ascii"))
 
 
-@dataclass(frozen=True, slots=True)
-class RequestHead:
+class RequestHead(Struct, frozen=True):
     """A request without its body. `target` goes out byte for byte; so do the headers, in order, as spelt."""
 
     method: bytes

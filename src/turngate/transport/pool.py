@@ -58,7 +58,9 @@ class ConnectionPool:
             connection.abort()
             return
         loop = asyncio.get_running_loop()
-        idle = self._idle.setdefault(connection.origin, OrderedDict())
+        idle = self._idle.get(connection.origin)
+        if idle is None:
+            idle = self._idle[connection.origin] = OrderedDict()
         idle[connection] = loop.time()
         if self._max_idle is not None and len(idle) > self._max_idle:
             oldest, _ = idle.popitem(last=False)
