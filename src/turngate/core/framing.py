@@ -40,5 +40,7 @@ BODY = Framing("json", ("application/json",), BodyFramer, streamed=False)
 
 def framing_for(framings: Iterable[Framing], media_type: str, path: str = "") -> Framing | None:
     """The framing of a reply of this media type to a request for this path; None if the reply cannot be read."""
-    fitting = (each for each in framings if media_type in each.media_types and path.endswith(each.paths))
-    return next(fitting, None)
+    for framing in framings:
+        if media_type in framing.media_types and path.endswith(framing.paths):
+            return framing
+    return None

@@ -43,7 +43,7 @@ from turngate.proxy.stop import STOPPED, Stop, UnjudgedRequest, facts_of
 from turngate.rules import Judgement, Traits
 
 _HOLDING, _OBSERVE = GateState.HOLDING, Mode.OBSERVE  # the lookup of a member costs as much as a call
-_PENDING, _SENT = Delivery.PENDING, Delivery.SENT
+_PENDING, _SENT, _NO_CAPTURE = Delivery.PENDING, Delivery.SENT, CaptureTurns.OFF
 
 STOP_GRACE_S = 1.0
 """How long a stopped turn may wait for a client that does not read, before the connection is dropped under it."""
@@ -137,7 +137,7 @@ class TurnRelay:
         self._policy = route.upstream.policy
         self._upstream = route.upstream
         # None where nothing of the turn is kept, so that its request is not either.
-        self._captures = judging.captures if route.upstream.capture is not CaptureTurns.OFF else None
+        self._captures = judging.captures if route.upstream.capture is not _NO_CAPTURE else None
         self._request_body = request_body if self._captures is not None else b""
         self._tape: Tape | None = None
         self._tools = dialect.toolset(request_body) if tools is None else tools
