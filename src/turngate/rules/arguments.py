@@ -17,6 +17,9 @@ from turngate.schema import SchemaCache, SchemaDialect, ToolSchema, Vocabulary, 
 from turngate.schema.openapi import to_json_schema
 
 _SCHEMAS = SchemaCache()
+# An enum is slow to give a member: those that every call asks for.
+_CUSTOM, _LEGACY, _PROVIDER = CallKind.CUSTOM, CallKind.LEGACY, RunsOn.PROVIDER
+_PARSED, _VALID = ParseResult.OK, SchemaResult.VALID
 
 
 @dataclass(slots=True)
@@ -32,7 +35,7 @@ class ArgumentJudge:
         """All findings about one finished call, and what to record of it."""
         findings = list(copies(slot)) if slot.copies else []
         tool = self._tool(slot, findings)
-        if slot.kind is CallKind.CUSTOM or (tool is not None and tool.kind is CallKind.CUSTOM):
+        if slot.kind is _CUSTOM or (tool is not None and tool.kind is _CUSTOM):
             return findings + list(self._kind(slot, tool)), CallCheck()
         findings += self._kind(slot, tool)
         arguments, parse = self._parse(slot, findings)
@@ -41,7 +44,7 @@ class ArgumentJudge:
         return findings, self._check_schema(slot, tool, arguments, parse, findings)
 
     def _kind(self, slot: Slot, tool: Tool | None) -> Iterator[Finding]:
-        kind = CallKind.FUNCTION if slot.kind is CallKind.LEGACY else slot.kind
+        kind = CallKind.FUNCTION if slot.kind is _LEGACY else slot.kind
         if tool is not None and kind is not tool.kind:
             message = f"{slot.path}: a {slot.kind} call of a tool that is declared as {tool.kind}"
             yield Finding(Code.UNSUPPORTED_TOOL_TYPE, message, slot.path)
@@ -64,7 +67,7 @@ class ArgumentJudge:
             findings.append(Finding(Code.INVALID_TOOL_SCHEMAS, message, slot.path))
         elif declared is None and slot.member_of in self.tools.toolsets:
             return Tool(name, slot.kind)
-        elif declared is None or declared.runs_on is RunsOn.PROVIDER:
+        elif declared is None or declared.runs_on is _PROVIDER:
             # A tool that the provider itself runs is none that the agent was given to run.
             message = f"{slot.path}: the request declares no tool of this name for the agent"
             findings.append(Finding(Code.UNKNOWN_TOOL, message, slot.path))
@@ -79,7 +82,7 @@ class ArgumentJudge:
             return {}, ParseResult.EMPTY
         value = read_object(text, max_depth=self.limits.json_depth)
         if not isinstance(value, JsonFault):
-            return value, ParseResult.OK
+            return value, _PARSED
         code = _FAULT_CODES.get(value.kind, Code.INVALID_ARGUMENTS_JSON)
         findings.append(Finding(code, f"{slot.path}: {value.message}", slot.path))
         return None, ParseResult.INVALID
@@ -95,7 +98,7 @@ class ArgumentJudge:
             return CallCheck(parse, SchemaResult.INVALID)
         broken = schema.check(arguments)
         findings += _at(slot, broken)
-        return CallCheck(parse, SchemaResult.INVALID if broken else SchemaResult.VALID, schema.digest)
+        return CallCheck(parse, SchemaResult.INVALID if broken else _VALID, schema.digest)
 
 
 def _alike(declared: Tool, pin: Tool) -> bool:

@@ -12,12 +12,15 @@ from turngate.core.slot import Slot, SlotState
 from turngate.core.toolset import Toolset
 from turngate.core.turn import Choice, Turn
 
+# An enum is slow to give a member: those that every turn with calls asks for.
+_CALLS, _COLLECTING = Ending.CALLS, SlotState.COLLECTING
+
 
 def identity(turn: Turn, _tools: Toolset, *, ids_optional: bool = False) -> Iterator[Finding]:
     """Every call has a name and, where its format has ids, an id."""
-    ids_optional = ids_optional or turn.policy.accepts(Quirk.MISSING_IDS)
     for slot in turn.agent_calls:
-        if slot.call_id is None and slot.kind is not CallKind.LEGACY and not ids_optional:
+        needs_id = slot.call_id is None and slot.kind is not CallKind.LEGACY and not ids_optional
+        if needs_id and not turn.policy.accepts(Quirk.MISSING_IDS):
             yield Finding(Code.MISSING_CALL_ID, f"{slot.path}: no id was ever sent for it", slot.path)
         if slot.name is None:
             yield Finding(
@@ -41,7 +44,7 @@ def unique_ids(turn: Turn, _tools: Toolset) -> Iterator[Finding]:
 def terminal(turn: Turn, _tools: Toolset, *, sentinel_optional: bool) -> Iterator[Finding]:
     """Each choice has its terminal reason, each call its end, and the turn its last event or a clean end."""
     for slot in turn.agent_calls:
-        if slot.state is SlotState.COLLECTING:
+        if slot.state is _COLLECTING:
             yield Finding(Code.MISSING_TERMINAL, f"{slot.path}: it never ended", slot.path)
     for index, choice in turn.choices.items():
         if choice.reason is None:
@@ -55,12 +58,12 @@ def terminal(turn: Turn, _tools: Toolset, *, sentinel_optional: bool) -> Iterato
 def terminal_reason(turn: Turn, tools: Toolset, *, named_choice_ends_naturally: bool) -> Iterator[Finding]:
     """Calls end with a reason that says that they are complete, and such a reason comes with calls."""
     with_calls = {slot.choice for slot in turn.agent_calls}
-    natural = turn.policy.accepts(Quirk.STOP_WITH_CALLS) or (
-        named_choice_ends_naturally and tools.named_choice
-    )
+    forced = named_choice_ends_naturally and tools.named_choice
     for index, choice in turn.choices.items():
         if index in with_calls:
-            yield from _reason_with_calls(choice, natural=natural)
+            if choice.ending is not _CALLS:
+                natural = forced or turn.policy.accepts(Quirk.STOP_WITH_CALLS)
+                yield from _other_reason_with_calls(choice, natural=natural)
         elif any(turn.slots[key].choice == index for key in turn.answered):
             continue  # its calls were run where they were made; how it ends says nothing about any that are left
         elif choice.ending is Ending.CALLS and not turn.policy.accepts(Quirk.FINISH_WITHOUT_CALL):
@@ -73,8 +76,8 @@ def terminal_reason(turn: Turn, tools: Toolset, *, named_choice_ends_naturally: 
             yield Finding(Code.WRONG_TERMINAL_REASON, message, choice.path)
 
 
-def _reason_with_calls(choice: Choice, *, natural: bool) -> Iterator[Finding]:
-    if choice.ending in (None, Ending.CALLS) or (choice.ending is Ending.NATURAL and natural):
+def _other_reason_with_calls(choice: Choice, *, natural: bool) -> Iterator[Finding]:
+    if choice.ending is None or (choice.ending is Ending.NATURAL and natural):
         return
     message = f"{choice.path}: it has calls but ended as {choice.ending}, reason {choice.reason!r}"
     yield Finding(Code.WRONG_TERMINAL_REASON, message, choice.path)
