@@ -36,18 +36,19 @@ class ArgumentJudge:
         findings = list(copies(slot)) if slot.copies else []
         tool = self._tool(slot, findings)
         if slot.kind is _CUSTOM or (tool is not None and tool.kind is _CUSTOM):
-            return findings + list(self._kind(slot, tool)), CallCheck()
+            return findings + self._kind(slot, tool), CallCheck()
         findings += self._kind(slot, tool)
         arguments, parse = self._parse(slot, findings)
         if tool is None or arguments is None:
             return findings, CallCheck(parse)
         return findings, self._check_schema(slot, tool, arguments, parse, findings)
 
-    def _kind(self, slot: Slot, tool: Tool | None) -> Iterator[Finding]:
+    def _kind(self, slot: Slot, tool: Tool | None) -> list[Finding]:
         kind = CallKind.FUNCTION if slot.kind is _LEGACY else slot.kind
-        if tool is not None and kind is not tool.kind:
-            message = f"{slot.path}: a {slot.kind} call of a tool that is declared as {tool.kind}"
-            yield Finding(Code.UNSUPPORTED_TOOL_TYPE, message, slot.path)
+        if tool is None or kind is tool.kind:
+            return []
+        message = f"{slot.path}: a {slot.kind} call of a tool that is declared as {tool.kind}"
+        return [Finding(Code.UNSUPPORTED_TOOL_TYPE, message, slot.path)]
 
     def _tool(self, slot: Slot, findings: list[Finding]) -> Tool | None:
         """The declaration that the call is judged by: the operator's pin, else the request's."""

@@ -30,6 +30,8 @@ if TYPE_CHECKING:
 MAX_REPORTED = 256
 """Findings of one call under the conservative vocabulary, as many as a turn keeps; the runner reports all."""
 
+_encode = msgspec.json.Encoder(order="sorted").encode
+
 _TOO_DEEP: Final = (Finding(Code.INVALID_SCHEMA, "the schema nests too deep"),)
 
 
@@ -58,7 +60,7 @@ class ToolSchema:
 def schema_digest(schema: JsonValue) -> str:
     """Hash the canonical text of a schema: sorted keys, no spaces. Equal digests mean that the schema did not drift."""
     try:
-        text = msgspec.json.encode(schema, order="sorted")
+        text = _encode(schema)
     except (UnicodeEncodeError, OverflowError):  # half a surrogate pair, an integer of more than 64 bits
         text = json.dumps(schema, sort_keys=True, separators=(",", ":")).encode()
     return hashlib.sha256(text).hexdigest()
