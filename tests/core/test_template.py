@@ -143,6 +143,15 @@ def test_blanks_before_the_last_brace_may_be_any_number() -> None:
     assert not learned.fits(padded("", 2))
 
 
+@pytest.mark.parametrize(("values", "learned"), [(template_module.PLACES, True), (5000, False)])
+def test_a_frame_of_more_values_than_a_text_has_is_not_compared(values: int, *, learned: bool) -> None:
+    first, second = (
+        b"[" + b",".join(b'{"content":"%b%d"}' % (word, number) for number in range(values)) + b"]"
+        for word in (b"a", b"b")
+    )
+    assert (template_of(first, second, VALUES) is not None) is learned
+
+
 @pytest.mark.parametrize("blanks", [0, 3])
 def test_a_padded_frame_does_not_fit_that_lacks_a_quote_or_a_brace(blanks: int) -> None:
     spoken, silent = template(padded("a", 3), padded("b", 5)), template(padded("a", 3), padded("a", 5))

@@ -18,13 +18,16 @@ from turngate.core.frame import is_utf8
 _PLAIN = bytes(0x78 if byte < 0x20 or byte in b'"\\' else byte for byte in range(256))
 """Maps every byte that a string needs an escape for to another one."""
 
-_has_short_escapes = re.compile(rb'(?:[^"\\\x00-\x1f]|\\["\\/bfnrt])+').fullmatch
+_has_short_escapes = re.compile(rb'(?:[^"\\\x00-\x1f]++|\\["\\/bfnrt])++').fullmatch
 
 LESSONS = 8
 """How often frames of a stream are compared to no avail; one whose frames have nothing in common costs no more."""
 
 EARNED = 8
 """A lesson that as many frames followed has paid for the next ones."""
+
+PLACES = 16
+"""How many values of a frame are compared, each with the whole of another one. What has more is not the text of one chunk."""
 
 
 class Template:
@@ -77,7 +80,9 @@ def template_of(first: bytes, second: bytes, values: re.Pattern[bytes]) -> Templ
     parts: list[bytes] = []
     padded = False
     at = 0
-    for found in values.finditer(second):
+    for count, found in enumerate(values.finditer(second)):
+        if count == PLACES:
+            return None
         group = found.lastindex or 1
         padded = group == 2
         if padded or (first.find(found[0]) < 0 and _is_inside(found[1])):
