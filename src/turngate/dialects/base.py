@@ -24,7 +24,6 @@ from turngate.core.event import (
     Ending,
     Event,
     KeepAlive,
-    Prose,
     RunsOn,
     SlotIdentified,
     SlotKey,
@@ -155,6 +154,8 @@ def _hides_event(frame: Frame, data: bytes, carriers: Sequence[bytes]) -> bool:
 
 # Looked up for every frame that is read with care; a member's lookup through its class is a call.
 _AGENT, _CALLS = RunsOn.AGENT, Ending.CALLS
+_HELD = frozenset({SlotOpened, SlotIdentified, ChoiceClosed, Defect, Unrecognised})
+"""The events that may hold a frame. Asked by their type: each pattern of a class that is a struct is a call."""
 
 
 def may_hold(events: Iterable[Event], forbidden: frozenset[str] = frozenset()) -> bool:
@@ -163,9 +164,9 @@ def may_hold(events: Iterable[Event], forbidden: frozenset[str] = frozenset()) -
     The counterpart of the signals in `turngate.core.turn` for a decoder that must know how a stream stands on the client's side.
     """
     for event in events:
+        if type(event) not in _HELD:
+            continue
         match event:
-            case Prose():
-                continue
             case SlotOpened():
                 held = event.runs_on is _AGENT
             case SlotIdentified():

@@ -503,8 +503,10 @@ class ChatDecoder:
 
 
 def _has_text(delta: Mapping[str, Any]) -> bool:
-    said = [key for key, value in delta.items() if value]
-    return not _NOT_TEXT.issuperset(said)
+    text = False
+    for key, value in delta.items():
+        text = text or (bool(value) and key not in _NOT_TEXT)
+    return text
 
 
 def _twins(path: str, value: Any) -> list[Event]:

@@ -65,6 +65,6 @@ class Shown:
 def _overtake(events: Iterable[Event]) -> bool:
     """Whether these events alone let a frame overtake held ones."""
     for event in events:
-        if not (isinstance(event, Prose) and event.commutes) and not isinstance(event, ChoiceOpened):
+        if type(event) is not ChoiceOpened and not (type(event) is Prose and event.commutes):
             return False
     return True
