@@ -109,3 +109,11 @@ def test_closing_ends_the_distance() -> None:
     assert jobs.take() == [1]
     assert jobs.take() == []
     closer.join()
+
+
+def test_what_a_full_batch_left_over_does_not_wait_for_the_distance() -> None:
+    jobs: WriteQueue[int] = WriteQueue(gather_s=FOREVER, spacing_s=FOREVER, batch_limit=2)
+    for job in range(5):
+        jobs.put(job, urgent=job == 0)
+
+    assert [jobs.take(), jobs.take(), jobs.take()] == [[0, 1], [2, 3], [4]]

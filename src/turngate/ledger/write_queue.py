@@ -75,6 +75,7 @@ class WriteQueue(Generic[T]):
             if self._jobs or self._closed:
                 # What is left has waited long enough, and a closed queue has nothing to gather.
                 self._hurried = True
+                self._urgent = self._crowd
             if batch or self._closed:
                 return batch
 
