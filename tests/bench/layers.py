@@ -86,11 +86,16 @@ def session(request: bytes) -> Session:
     return Session("turn", framer=framer, decoder=decoder, judge=Judgement(tools, traits), policy=POLICY)
 
 
+def take(turn: Session, data: bytes) -> list[Action]:
+    """One read, as the proxy takes it."""
+    return [Forward(data)] if turn.receive_text(data, 1.0) else turn.receive_data(data, 1.0)
+
+
 def play(sample: Sample, size: int) -> bytes:
     """Run one whole turn and return what the client gets."""
     turn, sent = session(sample.request), b""
     for data in reads(sample.events, size):
-        for action in turn.receive_data(data, 1.0):
+        for action in take(turn, data):
             sent += _carry_out(turn, action)
     turn.close()
     return sent
@@ -135,7 +140,7 @@ def layers(sample: Sample) -> list[tuple[str, int, Callable[[], object]]]:
         def forward() -> None:
             turn = session(sample.request)
             for data in batch:
-                turn.receive_data(data, 1.0)
+                take(turn, data)
             turn.close()
 
         return forward
