@@ -20,7 +20,7 @@ from turngate.core.verdict import Outcome, Reason
 from turngate.errors import LedgerError, LedgerUnavailableError, MisuseError
 from turngate.ledger.audit import Audited, Latched, Lifted
 from turngate.ledger.database import Database, DeliveryNote, UnsoundEntryError, Write
-from turngate.ledger.digest import keyed_digest
+from turngate.ledger.digest import CallKey, keyed_digest
 from turngate.ledger.entry import Delivery, canonical, taken_back
 from turngate.ledger.latch import LatchBoard
 from turngate.ledger.store import LedgerCounters, Receipt, Refusal, issue_receipt
@@ -117,7 +117,7 @@ class QueuedLedger:
 
     def argument_digest(self, turn_id: str, choice: int, slot: str, arguments: bytes) -> str:
         """Digest a call's argument text under this ledger's key."""
-        return keyed_digest(self._key, (turn_id, choice, slot), arguments)
+        return keyed_digest(self._key, CallKey(turn_id, choice, slot), arguments)
 
     def hold(self, start: TurnStart) -> None:
         """Note that a turn is being held."""

@@ -12,13 +12,9 @@ import os
 import time
 
 PREFIX = "tg_"
+_ALPHABET = "0123456789abcdefghjkmnpqrstvwxyz"
 _DIGITS = 26
-_ALPHABET = bytes.maketrans(bytes(range(32)), b"0123456789abcdefghjkmnpqrstvwxyz")
-_HALVINGS = [
-    (3 * half, sum((1 << 5 * half) - 1 << 16 * half * pair for pair in range(16 // half)))
-    for half in (16, 8, 4, 2, 1)
-]
-"""How 32 digits of five bits become 32 octets: in each pair of blocks the upper one moves up, and a mask says which the lower is."""
+_PAIRS = [high + low for high in _ALPHABET for low in _ALPHABET]
 _NS_PER_MS = 1_000_000
 
 
@@ -41,8 +37,5 @@ def _uuid7(milliseconds: int, fraction: int, random: int) -> int:
 
 
 def _crockford(number: int) -> str:
-    # All digits at once, and none from a table: an id is made for every turn, text or not.
-    for distance, lower_blocks in _HALVINGS:
-        lower = number & lower_blocks
-        number = lower | (number ^ lower) << distance
-    return number.to_bytes(32, "big")[-_DIGITS:].translate(_ALPHABET).decode("ascii")
+    # Two digits at a time: an id is made for every turn, text or not.
+    return "".join([_PAIRS[(number >> shift) & 1023] for shift in range(5 * (_DIGITS - 2), -1, -10)])
