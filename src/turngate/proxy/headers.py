@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterable
 
 from turngate.errors import MisuseError
-from turngate.transport.head import CONNECTION_FIELDS
+from turngate.transport.head import CONNECTION_FIELDS, splits
 
 Headers = list[tuple[bytes, bytes]]
 
@@ -77,7 +77,6 @@ END_TO_END = frozenset(
 )
 _END_TO_END_PREFIXES = (b"anthropic-", b"openai-", b"x-amz-", b"x-goog-", b"x-stainless-", OWN_PREFIX)
 
-_UNSAFE = b"\r\n\0"
 _AWS_SIGNATURE = re.compile(rb"AWS4-.*\bSignedHeaders=([^,\s]+)")
 _MEDIA_TYPE = re.compile(r"[!#$%&'*+\-.^_`|~0-9a-z]+/[!#$%&'*+\-.^_`|~0-9a-z]+")
 
@@ -185,11 +184,9 @@ def _crossing(headers: Iterable[tuple[bytes, bytes]], dropped: frozenset[bytes])
 
 def _demand_safe(fields: Headers) -> None:
     """The parsers on both sides refuse values that could split a message, so one here is our own fault."""
-    values = b"".join([value for _, value in fields])
-    for octet in _UNSAFE:
-        if octet in values:
-            unsafe = next(name for name, value in fields if octet in value)
-            raise MisuseError(f"the header field {unsafe.decode('latin-1')!r} has a value with CR, LF or NUL")
+    if splits(b"".join([value for _, value in fields])):
+        unsafe = next(name for name, value in fields if splits(value))
+        raise MisuseError(f"the header field {unsafe.decode('latin-1')!r} has a value with CR, LF or NUL")
 
 
 @functools.lru_cache(64)  # a provider answers with few

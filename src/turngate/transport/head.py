@@ -37,7 +37,6 @@ caller's are left out."""
 
 _METHODS_WITH_CONTENT = frozenset({b"POST", b"PUT", b"PATCH"})
 _TOKEN = re.compile(rb"[!#$%&'*+\-.^_`|~0-9A-Za-z]+")
-_UNSAFE_OCTETS = b"\r\n\0"
 _TARGET = re.compile(rb"/[\x21-\x7e\x80-\xff]*")
 
 
@@ -177,6 +176,11 @@ class Upstream(Protocol):
         """Close every connection, in use or idle."""
 
 
+def splits(value: bytes) -> bool:
+    """Whether a field's value has an octet that could end the field or the message: CR, LF or NUL."""
+    return 0x0D in value or 0x0A in value or 0 in value
+
+
 def message_headers(head: RequestHead, content_length: int) -> list[tuple[bytes, bytes]]:
     """All header fields to send, with exactly one Host and at most one Content-Length; raises InvalidRequestError.
 
@@ -186,10 +190,8 @@ def message_headers(head: RequestHead, content_length: int) -> list[tuple[bytes,
         raise InvalidRequestError("method")
     if not _TARGET.fullmatch(head.target):
         raise InvalidRequestError("target")
-    values = b"".join([value for _, value in head.headers])
-    for octet in _UNSAFE_OCTETS:
-        if octet in values:
-            raise InvalidRequestError("header field")
+    if splits(b"".join([value for _, value in head.headers])):
+        raise InvalidRequestError("header field")
     headers = [(b"Host", head.origin.authority)]
     headers += [field for field in head.headers if _is_passed_on(field[0])]
     if content_length or head.method in _METHODS_WITH_CONTENT:
