@@ -17,7 +17,6 @@ from turngate.config import Config, UpstreamConfig
 from turngate.config.access import TenantConfig, TenantFrom
 from turngate.core.tool_rules import ToolRules, narrowed
 
-_NOBODY: Final = TenantFrom.NONE  # the lookup of a member costs as much as a call
 _UNLIMITED: Final = TenantConfig()
 _NO_RULES: Final = ToolRules()
 
@@ -82,9 +81,9 @@ class Desk:
 
     def _identify(self, headers: Headers) -> Caller | Denial:
         server = self._config.server
-        if server.tenant_from is _NOBODY:
-            return anybody(headers)
         match server.tenant_from:
+            case TenantFrom.NONE:
+                return anybody(headers)
             case TenantFrom.GATE_KEY:
                 return by_gate_key(headers, lambda secret: self._keys.find(secret, time.time()))
             case TenantFrom.CREDENTIAL:

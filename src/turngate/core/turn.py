@@ -310,11 +310,7 @@ class Turn:
         choice = self.choices.get(slot.choice)
         if choice is not None and choice.reason is not None and slot.state is _COLLECTING:
             self.findings.add(table_finding(Code.DELTA_AFTER_TERMINAL, slot.path))
-        # Whole here, and not in steps: it is done for every piece.
-        code = slot.step(_FRAGMENT)
-        slot.last_at = now
-        if code is not None:
-            self.findings.add(table_finding(code, slot.path))
+        self._step_slot(slot, _FRAGMENT, now)
         if slot.argument_bytes <= self.policy.limits.argument_bytes:
             text = event.text
             slot.argument_bytes += len(text) if text.isascii() else _size(text)

@@ -346,7 +346,7 @@ class ChatDecoder:
             )
         calls = self._delta(index, path, delta, data)
         finish = self._finish(index, path, choice)
-        text = _has_text(delta)
+        text = any(bool(value) for key, value in delta.items() if key not in _NOT_TEXT)
         if text or not calls:
             commutes = (
                 text
@@ -500,13 +500,6 @@ class ChatDecoder:
     def block_body(self, notice: BlockNotice) -> bytes:
         """OpenAI's error envelope."""
         return encode(error_envelope(notice.message, notice.details))
-
-
-def _has_text(delta: Mapping[str, Any]) -> bool:
-    text = False
-    for key, value in delta.items():
-        text = text or (bool(value) and key not in _NOT_TEXT)
-    return text
 
 
 def _twins(path: str, value: Any) -> list[Event]:

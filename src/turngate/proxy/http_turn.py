@@ -123,7 +123,7 @@ class HttpTurn(TurnRelay):
         try:
             if session.receive_text(data, now):
                 if not reply.write_now(data):
-                    self._leave([Forward(data)])
+                    self._postpone([Forward(data)])
                 return True
             actions = session.receive_data(data, now)
         except Exception as error:  # noqa: BLE001 -- raised again by the task, which ends the turn
@@ -133,13 +133,14 @@ class HttpTurn(TurnRelay):
         if len(actions) == 1 and actions[0].__class__ is Forward and reply.write_now(actions[0].data):
             actions = []
         if actions:
-            self._leave(actions)
+            self._postpone(actions)
         elif session.gate.state is _HOLDING and (self._timer is None or session.turn.state is _FINISHED):
             # Each read moves the deadline away, until the grace after the last choice begins: there is nothing to re-arm.
             self._arm(session)
         return True
 
-    def _leave(self, actions: list[Action]) -> None:
+    def _postpone(self, actions: list[Action]) -> None:
+        """Have the task carry them out."""
         self._left = actions
         self._wake()
 

@@ -331,7 +331,7 @@ class TurnRelay:
         if self._policy.mode is _OBSERVE:
             ledger.submit(self._entry(session))
             return
-        if self._must_ask and not await self._permitted(session, reply):
+        if not await self._permitted(session, reply):
             return
         if self.gone or self.stopped is not None:
             await self._end_from_outside(session, reply, self._loop.time())
@@ -382,12 +382,6 @@ class TurnRelay:
                 return False
             session.tally.decided_at = self._loop.time()  # not before the answer
         return True
-
-    @property
-    def _must_ask(self) -> bool:
-        """Whether there may be anybody to ask: nobody decides about a turn of which no rule says anything."""
-        judged = self._judgement
-        return judged is not None and (self._judging.authorizer is not None or bool(judged.actions))
 
     def _questions(self, session: Session) -> Iterator[Question]:
         judging, judged = self._judging, self._judgement
