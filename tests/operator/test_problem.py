@@ -5,7 +5,7 @@ import json
 import pytest
 
 from turngate.operator.problem import CODES, ProblemError
-from turngate.proxy.front import RefusalError
+from turngate.proxy.front_refusal import RefusalError
 
 
 @pytest.mark.parametrize("code", CODES)

@@ -1,15 +1,17 @@
-"""The loop that the gate runs on in production, and a certificate authority of our own."""
+"""The loop that the gate runs on in production, the front before an application of ours, and a certificate authority of our own."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Iterator
 from typing import Any
 
 import pytest
 import uvloop
 
+from tests.proxy.served import SMALL, Driven, Recorder, Served, serve
 from tests.transport.conftest import certificates
+from turngate.proxy.front_limits import FrontLimits
 
 __all__ = ["certificates"]
 
@@ -26,3 +28,25 @@ def run() -> Callable[[Coroutine[Any, Any, None]], None]:
             runner.run(asyncio.wait_for(main, HANG_S))
 
     return run_on_loop
+
+
+@pytest.fixture
+def recorder() -> Recorder:
+    return Recorder()
+
+
+@pytest.fixture
+def served(recorder: Recorder) -> Iterator[Served]:
+    with serve(recorder, SMALL) as server:
+        yield server
+
+
+@pytest.fixture
+def driven() -> Driven:
+    return Driven()
+
+
+@pytest.fixture(params=["uvloop", "asyncio"])
+def streaming(request: pytest.FixtureRequest, driven: Driven) -> Iterator[Served]:
+    with serve(driven, FrontLimits(linger_s=1), loop=request.param) as server:
+        yield server

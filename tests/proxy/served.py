@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import http.client
+import json
 import queue
 import socket
 import threading
@@ -13,13 +15,27 @@ from typing import Any
 
 import uvicorn
 
-from turngate.proxy.front import FrontLimits, FrontProtocol, front_protocol, request_target
+from turngate.proxy.front import FrontProtocol, front_protocol
+from turngate.proxy.front_connection import front_of, request_target
+from turngate.proxy.front_limits import FrontLimits
 
 Message = MutableMapping[str, Any]
 Application = Callable[[Message, Callable[[], Awaitable[Message]], Callable[[Message], Awaitable[None]]], Any]
 
 PATIENCE_S = 20.0
 """A test that needs this long has failed; no test waits for it to pass."""
+
+GET = b"GET /x HTTP/1.1\r\nHost: gate.test\r\n\r\n"
+CHUNKED = b"POST /x HTTP/1.1\r\nHost: gate.test\r\nTransfer-Encoding: chunked\r\n\r\n"
+SMALL = FrontLimits(
+    max_header_bytes=2000,
+    max_headers=20,
+    max_target_bytes=500,
+    max_framing_bytes=1000,
+    max_body_bytes=100,
+    max_pipelined=3,
+    linger_s=1,
+)
 
 
 @dataclass
@@ -58,6 +74,51 @@ class Recorder:
         await send({"type": "http.response.body", "body": b"ok"})
 
 
+class Driven:
+    """Starts a reply, then sends each piece that the test puts; None aborts, and the empty piece ends."""
+
+    def __init__(self) -> None:
+        self.pieces: asyncio.Queue[bytes | None] = asyncio.Queue()
+        self.loop: asyncio.AbstractEventLoop | None = None
+        self.scope: Any = None
+        self.events: queue.Queue[str] = queue.Queue()
+        self.sent = 0
+
+    def put(self, piece: bytes | None) -> None:
+        assert self.loop is not None
+        self.loop.call_soon_threadsafe(self.pieces.put_nowait, piece)
+
+    def event(self) -> str:
+        """What has happened next."""
+        return self.events.get(timeout=PATIENCE_S)
+
+    def begin(self, client: socket.socket, raw: bytes = GET) -> None:
+        """Have a client ask, and wait until its reply has begun."""
+        client.sendall(raw)
+        assert self.event() == "started"
+
+    def watch(self, receive: Any) -> None:
+        watcher = asyncio.ensure_future(receive())
+        watcher.add_done_callback(lambda done: self.events.put(done.result()["type"]))
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        self.loop, self.scope = asyncio.get_running_loop(), scope
+        while (await receive())["more_body"]:
+            pass
+        self.watch(receive)
+        await send({"type": "http.response.start", "status": 200})
+        self.events.put("started")
+        while (piece := await self.pieces.get()) is not None:
+            await send({"type": "http.response.body", "body": piece, "more_body": piece != b""})
+            self.sent += len(piece)
+            if piece == b"":
+                return
+        front_of(scope).abort()
+        front_of(scope).abort()
+        await send({"type": "http.response.body", "body": b"never", "more_body": True})
+        self.events.put("aborted")
+
+
 @dataclass
 class Served:
     port: int
@@ -75,6 +136,25 @@ class Served:
     def refusal(self, raw: bytes) -> Response:
         (response,) = responses(self.talk(raw))
         return response
+
+    def refused(self, raw: bytes) -> tuple[int, str]:
+        """The status and the code of a refusal, whose shape is that of all of them."""
+        reply = self.refusal(raw)
+        error = json.loads(reply.body)["error"]
+        assert set(error) == {"message", "type", "code", "param"}
+        assert (error["type"], error["param"]) == ("invalid_request_error", None)
+        assert ("connection", "close") in reply.headers
+        return reply.status, error["code"]
+
+
+def post(length: int, extra: bytes = b"") -> bytes:
+    return b"POST /x HTTP/1.1\r\nHost: gate.test\r\nContent-Length: %d\r\n%b\r\n" % (length, extra)
+
+
+def reset(client: socket.socket) -> None:
+    """Leave without taking what has come."""
+    client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b"\x01\0\0\0\0\0\0\0")
+    client.close()
 
 
 @contextlib.contextmanager

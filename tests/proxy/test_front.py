@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-import gc
 import hashlib
 import inspect
 import json
 import queue
 import socket
 import time
-import weakref
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -21,61 +18,23 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResp
 from uvicorn.server import ServerState
 
 from tests.proxy.served import (
+    CHUNKED,
+    GET,
     PATIENCE_S,
+    SMALL,
+    Driven,
     Recorder,
     Served,
     next_response,
+    post,
     read_to_end,
+    reset,
     responses,
     serve,
 )
-from turngate.proxy.front import (
-    EXTENSION,
-    FrontLimits,
-    FrontProtocol,
-    RefusalError,
-    check_head,
-    front_of,
-    front_protocol,
-    request_target,
-)
-
-GET = b"GET /x HTTP/1.1\r\nHost: gate.test\r\n\r\n"
-CHUNKED = b"POST /x HTTP/1.1\r\nHost: gate.test\r\nTransfer-Encoding: chunked\r\n\r\n"
-SMALL = FrontLimits(
-    max_header_bytes=2000,
-    max_headers=20,
-    max_target_bytes=500,
-    max_framing_bytes=1000,
-    max_body_bytes=100,
-    max_pipelined=3,
-    linger_s=1,
-)
-
-
-def post(length: int, extra: bytes = b"") -> bytes:
-    return b"POST /x HTTP/1.1\r\nHost: gate.test\r\nContent-Length: %d\r\n%b\r\n" % (length, extra)
-
-
-@pytest.fixture
-def recorder() -> Recorder:
-    return Recorder()
-
-
-@pytest.fixture
-def served(recorder: Recorder) -> Iterator[Served]:
-    with serve(recorder, SMALL) as server:
-        yield server
-
-
-def refusal(served: Served, raw: bytes) -> tuple[int, str]:
-    reply = served.refusal(raw)
-    error = json.loads(reply.body)["error"]
-    assert set(error) == {"message", "type", "code", "param"}
-    assert (error["type"], error["param"]) == ("invalid_request_error", None)
-    assert ("connection", "close") in reply.headers
-    return reply.status, error["code"]
-
+from turngate.proxy.front import FrontProtocol, front_protocol
+from turngate.proxy.front_connection import front_of
+from turngate.proxy.front_limits import FrontLimits
 
 # What this relies on in uvicorn
 
@@ -148,58 +107,11 @@ def test_the_methods_that_are_replaced_are_the_ones_that_were_read(name: str, ex
 # The head
 
 
-@pytest.mark.parametrize(
-    ("line", "host", "extra", "expected"),
-    [
-        (b"GET /x HTTP/1.1", b"", b"", (400, "invalid_host")),
-        (b"GET /x HTTP/1.1", b"Host: a\r\nHost: a\r\n", b"", (400, "invalid_host")),
-        (b"GET /x HTTP/1.1", b"Host:\r\n", b"", (400, "invalid_host")),
-        (b"GET /x HTTP/1.1", b"Host: a@b\r\n", b"", (400, "invalid_host")),
-        (b"GET /x HTTP/1.1", b"Host: a:b\r\n", b"", (400, "invalid_host")),
-        (b"GET /x HTTP/1.1", b"Host: a,b\r\n", b"", (400, "invalid_host")),
-        (b"GET /x HTTP/1.1", b"Host: [::1\r\n", b"", (400, "invalid_host")),
-        (b"GET /x HTTP/1.0", b"Host: a\r\n", b"", (505, "http_version")),
-        (b"CONNECT a:443 HTTP/1.1", b"Host: a:443\r\n", b"", (405, "method_not_allowed")),
-        (b"TRACE /x HTTP/1.1", b"Host: a\r\n", b"", (405, "method_not_allowed")),
-        (b"GET http://a/x HTTP/1.1", b"Host: a\r\n", b"", (400, "invalid_target")),
-        (b"OPTIONS * HTTP/1.1", b"Host: a\r\n", b"", (400, "invalid_target")),
-        (b"GET /x#y HTTP/1.1", b"Host: a\r\n", b"", (400, "invalid_target")),
-        (b"GET /x HTTP/1.1", b"Host: a\r\n", b"Connection: close, Cookie\r\n", (400, "invalid_connection")),
-        (b"GET /x HTTP/1.1", b"Host: a\r\n", b"Connection: content-length\r\n", (400, "invalid_connection")),
-        (b"GET /x HTTP/1.1", b"Host: a\r\n", b"Expect: 200-maybe\r\n", (417, "expectation_failed")),
-        (
-            b"POST /x HTTP/1.1",
-            b"Host: a\r\n",
-            b"Transfer-Encoding: gzip, chunked\r\n",
-            (501, "transfer_coding"),
-        ),
-        (b"POST /x HTTP/1.1", b"Host: a\r\n", b"Content-Length: 101\r\n", (413, "request_too_large")),
-    ],
-)
-def test_a_head_that_is_no_plain_request_to_this_server_is_refused(
-    served: Served,
-    recorder: Recorder,
-    line: bytes,
-    host: bytes,
-    extra: bytes,
-    expected: tuple[int, str],
-) -> None:
-    assert refusal(served, line + b"\r\n" + host + extra + b"\r\n") == expected
-    assert recorder.seen.empty()
-
-
-@pytest.mark.parametrize(
-    "host", [b"a", b"gate.test:8080", b"127.0.0.1", b"[::1]:80", b"[2001:db8::1]", b"a_b-c.d"]
-)
-def test_a_valid_host_is_accepted(host: bytes) -> None:
-    check_head(b"GET", b"/", "1.1", [(b"host", host)], SMALL)
-
-
 @pytest.mark.parametrize("upgrade", [b"websocket", b"h2c", b"TLS/1.0", b"anything"])
 def test_no_upgrade_reaches_the_application(served: Served, recorder: Recorder, upgrade: bytes) -> None:
     # llhttp takes what follows the head of an upgrade for another protocol: here, that would hide the body.
     raw = post(5, b"Connection: Upgrade\r\nUpgrade: %b\r\nSec-WebSocket-Key: a\r\n" % upgrade) + b"hello"
-    assert refusal(served, raw) == (400, "upgrade_not_supported")
+    assert served.refused(raw) == (400, "upgrade_not_supported")
     assert recorder.seen.empty()
 
 
@@ -213,12 +125,6 @@ def test_a_realtime_session_is_refused_and_told_why(served: Served, recorder: Re
     assert reply.status == 400
     assert "passes no other WebSocket, so no realtime session" in json.loads(reply.body)["error"]["message"]
     assert recorder.seen.empty()
-
-
-def test_a_method_that_is_not_allowed_learns_which_are(served: Served) -> None:
-    headers = dict(served.refusal(b"TRACE / HTTP/1.1\r\nHost: a\r\n\r\n").headers)
-    assert headers["allow"] == "DELETE, GET, HEAD, OPTIONS, PATCH, POST, PUT"
-    assert headers["x-should-retry"] == "false"
 
 
 def test_no_refusal_and_no_reply_names_the_server_software(served: Served) -> None:
@@ -239,7 +145,7 @@ def test_no_refusal_and_no_reply_names_the_server_software(served: Served) -> No
     ],
 )
 def test_a_head_that_is_too_large_is_refused(served: Served, raw: bytes, expected: tuple[int, str]) -> None:
-    assert refusal(served, raw) == expected
+    assert served.refused(raw) == expected
 
 
 def test_a_head_at_the_limits_is_served(served: Served) -> None:
@@ -259,7 +165,7 @@ def test_a_field_that_never_ends_is_refused_before_it_is_complete(served: Served
 
 
 def test_line_ends_before_a_request_are_bounded_too(served: Served) -> None:
-    assert refusal(served, b"\r\n" * 2000) == (431, "headers_too_large")
+    assert served.refused(b"\r\n" * 2000) == (431, "headers_too_large")
 
 
 @pytest.mark.parametrize(
@@ -336,7 +242,7 @@ def test_many_small_chunks_are_no_flood(served: Served, recorder: Recorder) -> N
 def test_an_invalid_body_in_the_read_of_its_head_starts_no_application(
     served: Served, recorder: Recorder
 ) -> None:
-    assert refusal(served, CHUNKED + b"0x5\r\nhello\r\n0\r\n\r\n") == (400, "malformed_request")
+    assert served.refused(CHUNKED + b"0x5\r\nhello\r\n0\r\n\r\n") == (400, "malformed_request")
     assert recorder.seen.empty()
 
 
@@ -464,66 +370,18 @@ def test_an_answer_given_before_the_body_came_ends_the_connection() -> None:
 # Streaming replies: an application that the test drives, one message at a time
 
 
-class Driven:
-    """Starts a reply, then sends each piece that the test puts; None aborts, and the empty piece ends."""
-
-    def __init__(self) -> None:
-        self.pieces: asyncio.Queue[bytes | None] = asyncio.Queue()
-        self.loop: asyncio.AbstractEventLoop | None = None
-        self.scope: Any = None
-        self.events: queue.Queue[str] = queue.Queue()
-        self.sent = 0
-
-    def put(self, piece: bytes | None) -> None:
-        assert self.loop is not None
-        self.loop.call_soon_threadsafe(self.pieces.put_nowait, piece)
-
-    def watch(self, receive: Any) -> None:
-        watcher = asyncio.ensure_future(receive())
-        watcher.add_done_callback(lambda done: self.events.put(done.result()["type"]))
-
-    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
-        self.loop, self.scope = asyncio.get_running_loop(), scope
-        while (await receive())["more_body"]:
-            pass
-        self.watch(receive)
-        await send({"type": "http.response.start", "status": 200})
-        self.events.put("started")
-        while (piece := await self.pieces.get()) is not None:
-            await send({"type": "http.response.body", "body": piece, "more_body": piece != b""})
-            self.sent += len(piece)
-            if piece == b"":
-                return
-        front_of(scope).abort()
-        front_of(scope).abort()
-        await send({"type": "http.response.body", "body": b"never", "more_body": True})
-        self.events.put("aborted")
-
-
-@pytest.fixture
-def driven() -> Driven:
-    return Driven()
-
-
-@pytest.fixture(params=["uvloop", "asyncio"])
-def streaming(request: pytest.FixtureRequest, driven: Driven) -> Iterator[Served]:
-    with serve(driven, FrontLimits(linger_s=1), loop=request.param) as server:
-        yield server
-
-
 def test_an_aborted_reply_is_a_cut_to_the_client_and_quiet_in_the_log(
     streaming: Served, driven: Driven, caplog: pytest.LogCaptureFixture
 ) -> None:
     with streaming.connect() as client:
-        client.sendall(GET)
-        assert driven.events.get(timeout=PATIENCE_S) == "started"
+        driven.begin(client)
         driven.put(b"data: 1\n\n")
         data = b""
         while not data.endswith(b"9\r\ndata: 1\n\n\r\n"):
             data += client.recv(65536)
         driven.put(None)
         assert read_to_end(client) == b""
-    assert {driven.events.get(timeout=PATIENCE_S), driven.events.get(timeout=PATIENCE_S)} == {
+    assert {driven.event(), driven.event()} == {
         "aborted",
         "http.disconnect",
     }
@@ -537,14 +395,12 @@ def test_an_aborted_reply_is_a_cut_to_the_client_and_quiet_in_the_log(
 
 def test_an_abort_after_the_reply_leaves_the_next_request_alone(streaming: Served, driven: Driven) -> None:
     with streaming.connect() as client:
-        client.sendall(GET)
-        assert driven.events.get(timeout=PATIENCE_S) == "started"
+        driven.begin(client)
         first = driven.scope
         driven.put(b"")
         assert next_response(client).body == b""
-        assert driven.events.get(timeout=PATIENCE_S) == "http.disconnect"
-        client.sendall(GET)
-        assert driven.events.get(timeout=PATIENCE_S) == "started"
+        assert driven.event() == "http.disconnect"
+        driven.begin(client)
         assert driven.loop is not None
         driven.loop.call_soon_threadsafe(front_of(first).abort)
         driven.put(b"still here")
@@ -556,8 +412,7 @@ def test_an_invalid_request_behind_a_stream_does_not_touch_the_stream(
     streaming: Served, driven: Driven
 ) -> None:
     with streaming.connect() as client:
-        client.sendall(GET)
-        assert driven.events.get(timeout=PATIENCE_S) == "started"
+        driven.begin(client)
         client.sendall(b"\x00garbage\r\n\r\n" + GET)
         driven.put(b"one")
         driven.put(b"")
@@ -569,13 +424,12 @@ def test_a_client_that_leaves_is_noticed_although_it_had_sent_a_second_request(
     streaming: Served, driven: Driven
 ) -> None:
     with streaming.connect() as client:
-        client.sendall(GET + GET)
-        assert driven.events.get(timeout=PATIENCE_S) == "started"
+        driven.begin(client, GET + GET)
         # uvicorn stops reading while a second request waits, so only a reset is seen.
-        client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b"\x01\0\0\0\0\0\0\0")
+        reset(client)
     for _ in range(100):
         driven.put(b"a" * 65536)
-    assert driven.events.get(timeout=PATIENCE_S) == "http.disconnect"
+    assert driven.event() == "http.disconnect"
     driven.put(b"")
 
 
@@ -586,8 +440,7 @@ def test_a_client_that_does_not_read_makes_the_application_wait(streaming: Serve
     client.settimeout(PATIENCE_S)
     with client:
         client.connect(("127.0.0.1", streaming.port))
-        client.sendall(GET)
-        assert driven.events.get(timeout=PATIENCE_S) == "started"
+        driven.begin(client)
         total = 4096
         for _ in range(total):
             driven.put(piece)
@@ -619,148 +472,9 @@ def test_small_writes_are_not_delayed() -> None:
             assert found.get(timeout=PATIENCE_S) == 1, loop
 
 
-# Clients that leave, told without a task that waits
-
-
-class Watching(Driven):
-    """Has the front tell of its client, and says so with the request's target."""
-
-    def watch(self, _receive: Any) -> None:
-        front = front_of(self.scope)
-        front.watch(lambda: self.events.put(f"{front.target.decode()} left"))
-
-
-@pytest.fixture
-def watching() -> Watching:
-    return Watching()
-
-
-@pytest.fixture(params=["uvloop", "asyncio"])
-def watched(request: pytest.FixtureRequest, watching: Watching) -> Iterator[Served]:
-    with serve(watching, FrontLimits(linger_s=1), loop=request.param) as server:
-        yield server
-
-
-def test_a_client_that_leaves_is_told_of_although_its_large_body_had_paused_the_reading(
-    watched: Served, watching: Watching
-) -> None:
-    with watched.connect() as client:
-        client.sendall(post(300_000) + b"a" * 300_000)
-        assert watching.events.get(timeout=PATIENCE_S) == "started"
-    assert watching.events.get(timeout=PATIENCE_S) == "/x left"
-    watching.put(b"")
-
-
-def test_a_client_that_leaves_is_told_of_to_the_request_being_answered_and_no_other(
-    watched: Served, watching: Watching
-) -> None:
-    with watched.connect() as client:
-        client.sendall(GET)
-        assert watching.events.get(timeout=PATIENCE_S) == "started"
-        watching.put(b"")
-        assert next_response(client).status == 200
-        client.sendall(GET.replace(b"/x", b"/y") + GET)
-        assert watching.events.get(timeout=PATIENCE_S) == "started"
-        client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b"\x01\0\0\0\0\0\0\0")
-    for _ in range(100):
-        watching.put(b"a" * 65536)
-    assert watching.events.get(timeout=PATIENCE_S) == "/y left"
-    watching.put(b"")
-    while watched.server.server_state.tasks:
-        time.sleep(0.01)
-    assert watching.events.empty()
-
-
-def test_a_client_that_is_dropped_is_told_of_once_and_not_at_once(
-    watched: Served, watching: Watching
-) -> None:
-    with watched.connect() as client:
-        client.sendall(GET)
-        assert watching.events.get(timeout=PATIENCE_S) == "started"
-        watching.put(None)
-        read_to_end(client)
-    assert [watching.events.get(timeout=PATIENCE_S) for _ in range(2)] == ["aborted", "/x left"]
-    while watched.server.server_state.tasks or watched.server.server_state.connections:
-        time.sleep(0.01)
-    assert watching.events.empty()
-
-
-def test_a_client_that_had_left_before_is_told_of_and_one_that_was_answered_is_not() -> None:
-    events: queue.Queue[str] = queue.Queue()
-
-    async def late(scope: Any, receive: Any, send: Any) -> None:
-        if front_of(scope).target == b"/x":
-            await send({"type": "http.response.start", "status": 200})
-            await send({"type": "http.response.body"})
-        while (await receive())["type"] != "http.disconnect":
-            pass
-        front_of(scope).watch(lambda: events.put(scope["path"]))
-
-    with serve(late) as served, served.connect() as client:
-        client.sendall(GET)
-        assert next_response(client).status == 200
-        client.sendall(GET.replace(b"/x", b"/y"))
-        client.shutdown(socket.SHUT_RDWR)
-        assert events.get(timeout=PATIENCE_S) == "/y"
-    assert events.empty()
-
-
-def test_neither_a_request_nor_a_connection_that_is_over_is_left_to_the_collector() -> None:
-    """At the gate's thresholds it looks seldom."""
-    scopes: list[weakref.ref[Any]] = []
-    fronts: list[weakref.ref[Any]] = []
-
-    async def answer(scope: Any, _receive: Any, send: Any) -> None:
-        scopes.append(weakref.ref(scope["held"]))
-        await send({"type": "http.response.start", "status": 200})
-        await send({"type": "http.response.body"})
-
-    class Held:
-        """Something that a weak reference can follow, which a dict is not."""
-
-    class Holding(front_protocol(FrontLimits())):  # type: ignore[misc]
-        def __init__(self, *args: Any, **kwargs: Any) -> None:
-            super().__init__(*args, **kwargs)
-            fronts.append(weakref.ref(self))
-
-        def on_headers_complete(self) -> None:
-            super().on_headers_complete()
-            self.scope["held"] = Held()
-
-    gc.disable()
-    try:
-        with serve(answer, http=Holding) as served:
-            with served.connect() as client:
-                for _ in range(3):
-                    client.sendall(GET)
-                    assert next_response(client).status == 200
-                while served.server.server_state.tasks:
-                    time.sleep(0.01)
-                # The newest one is still the connection's own.
-                assert [held() is None for held in scopes] == [True, True, False]
-            until = time.monotonic() + PATIENCE_S
-            while any(each() is not None for each in (*scopes, *fronts)) and time.monotonic() < until:
-                time.sleep(0.01)
-            assert [each() for each in (*scopes, *fronts)] == [None] * 4
-    finally:
-        gc.enable()
-
-
 # The pieces
 
 
 def test_the_protocol_class_carries_its_limits_and_leaves_the_defaults_alone() -> None:
     assert front_protocol(SMALL).limits is SMALL
     assert FrontProtocol.limits == FrontLimits()
-
-
-def test_the_extension_is_where_the_application_looks_for_it() -> None:
-    with pytest.raises(KeyError, match="extensions"):
-        request_target({"type": "http"})
-    assert EXTENSION == "turngate.front"
-
-
-def test_a_refusal_repeats_nothing_of_the_request() -> None:
-    with pytest.raises(RefusalError) as caught:
-        check_head(b"GET", b"/secret#x", "1.1", [(b"host", b"secret")], SMALL)
-    assert b"secret" not in caught.value.response([])

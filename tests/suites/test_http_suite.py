@@ -12,7 +12,7 @@ import pytest
 
 from tests.proxy.served import Recorder, Response, Served, next_response, read_to_end, responses, serve
 from tests.suites.counters import report
-from turngate.proxy.front import FrontLimits
+from turngate.proxy.front_limits import FrontLimits
 
 # Where the suite leaves it open: the status that we answer with. 200 means that the application was asked.
 OPEN_CASES = {

@@ -41,7 +41,7 @@ from turngate.operator.handlers import Ask, Handlers
 from turngate.operator.messages import LatchSet, NewLatch, NoQuery
 from turngate.operator.problem import ProblemError
 from turngate.operator.tokens import Role
-from turngate.proxy.front import front_of
+from turngate.proxy.front_connection import front_of
 from turngate.proxy.incoming import ClientGoneError, Receive, Scope, Send
 from turngate.proxy.reply import Headers
 

@@ -26,7 +26,7 @@ from turngate.operator.control import Control
 from turngate.operator.handlers import Ask, Handlers
 from turngate.operator.operations import Operation, matching
 from turngate.operator.problem import JSON, ProblemError
-from turngate.proxy.front import front_of
+from turngate.proxy.front_connection import front_of
 from turngate.proxy.incoming import BodyTooLargeError, ClientGoneError, Receive, Scope, Send, read_body
 from turngate.proxy.reply import Headers
 

@@ -25,7 +25,8 @@ from turngate.operator.control import Control
 from turngate.operator.serving import GateServing, Serving
 from turngate.operator.tokens import TokenStore, first_token, first_token_path, token_store_path
 from turngate.proxy.app import Gate
-from turngate.proxy.front import FrontLimits, front_protocol
+from turngate.proxy.front import front_protocol
+from turngate.proxy.front_limits import FrontLimits
 
 LIMITS: Final = FrontLimits(
     max_header_bytes=16 * 1024, max_headers=64, max_target_bytes=8 * 1024, max_body_bytes=MAX_BODY

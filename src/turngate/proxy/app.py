@@ -29,7 +29,7 @@ from turngate.proxy import passthrough
 from turngate.proxy.answers import Answers
 from turngate.proxy.cancel import Cancelled, cancel_own
 from turngate.proxy.claim import owner_digest
-from turngate.proxy.front import front_of, request_target
+from turngate.proxy.front_connection import front_of, request_target
 from turngate.proxy.handshake import GateHooks, SocketServer
 from turngate.proxy.headers import (
     Headers,

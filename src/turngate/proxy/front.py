@@ -1,117 +1,41 @@
 """The hardened HTTP server side: uvicorn's httptools protocol, with what a gate in front of credentials needs besides.
 
 llhttp refuses most ambiguous requests itself (Content-Length with Transfer-Encoding, bare CR, obs-fold, bad chunk sizes).
-What it or uvicorn leaves open was measured with ninety raw requests and slow sockets, and is closed here: one valid Host,
-bounds on head, target and chunk framing, time limits, no upgrade but to a WebSocket that is judged, no trailer among the headers, and nothing served after an
-error. Every refusal is one JSON body and ends the connection.
+What it or uvicorn leaves open was measured with ninety raw requests and slow sockets, and is closed here: one plain head
+(`front_head.py`), bounds on head, target and chunk framing (`front_limits.py`), time limits, no upgrade but to a WebSocket that is
+judged, no trailer among the headers, and nothing served after an error. Every refusal (`front_refusal.py`) ends the connection.
 
 The public callbacks of the parser do the work. Beyond them this relies on uvicorn's own names; `test_front.py` lists all of
 them and fails when one changes. Two methods are replaced: `data_received`, because uvicorn's answers a parse error in plain text
 even in the middle of a response, and `on_header`, which is called more often than all the others of a request together.
-
-HTTP/1.0 is refused: its responses have no end mark but the close, so a client could not tell a cut from an end.
 """
 
 from __future__ import annotations
 
 import asyncio
 import enum
-import functools
-import json
-import re
 import socket
-from collections.abc import Callable, MutableMapping
-from dataclasses import dataclass
-from http import HTTPStatus
+from collections.abc import Callable
 from typing import Any, ClassVar
 
 import httptools
-from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol, RequestResponseCycle
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
-from turngate.proxy.headers import KEEP_ALIVE, connection_options, misplaced_options
+from turngate.proxy.front_connection import EXTENSION, FrontConnection
+from turngate.proxy.front_head import check_head
+from turngate.proxy.front_limits import FrontLimits
+from turngate.proxy.front_refusal import RefusalError, refusal_of
 
-EXTENSION = "turngate.front"
-METHODS = frozenset({b"DELETE", b"GET", b"HEAD", b"OPTIONS", b"PATCH", b"POST", b"PUT"})
-
-_HOST = re.compile(rb"(\[[0-9A-Fa-f:.]{2,45}\]|[A-Za-z0-9._-]{1,253})(:[0-9]{1,5})?")
 _LINE_BYTES = 64
 """A request line without its target, and the empty line behind the head."""
 _SOCKET_FIELD_BYTES = 8000
 """A header field in a handshake: `websockets` reads lines of 8192 bytes."""
 _CHUNK_BYTES = 16
 """A chunk's size line and line ends: as much as Go's reader allows each chunk before it counts an excess."""
-
-
-@dataclass(frozen=True, slots=True)
-class FrontLimits:
-    """Bounds on what a client may send. Sizes in bytes, times in seconds.
-
-    The time that an idle connection is kept is uvicorn's own setting, `timeout_keep_alive`.
-    """
-
-    max_header_bytes: int = 64 * 1024
-    """nginx allows 32 KiB, Go 1 MiB; agents send 1 to 4 KiB, with large cookies or tokens up to 16."""
-    max_headers: int = 128
-    """Apache and Envoy allow 100; official SDKs send 15 to 25."""
-    max_target_bytes: int = 16 * 1024
-    """RFC 9112 section 3 asks for at least 8,000."""
-    max_framing_bytes: int = 16 * 1024
-    """Chunk extensions, padding and trailers of one body: the bound of Go and Node (CVE-2023-39326, CVE-2024-22019)."""
-    max_body_bytes: int = 64 * 1024 * 1024
-    """For a declared Content-Length; twice the largest request that a provider accepts (32 MB)."""
-    max_pipelined: int = 8
-    """Requests waiting behind the one being answered. No official client pipelines at all."""
-    header_timeout_s: float = 30.0
-    """From the connection, or a request's first byte, to the end of its head; drip-feeding does not extend it."""
-    body_timeout_s: float = 30.0
-    """The longest silence inside a body."""
-    linger_s: float = 2.0
-    """How long a refused client may go on sending, so that it reads the refusal and not a reset (RFC 9112 section 9.6)."""
-    write_high_water: int = 64 * 1024
-    """Bytes buffered for a slow reader before `send` waits."""
-
-
-class FrontConnection:
-    """What the application can see and do beyond ASGI for one request; it stands in `scope["extensions"]`.
-
-    It knows its request by a number: a reference to the scope that it stands in would leave both to the cyclic collector.
-    """
-
-    __slots__ = ("_front", "_number", "target", "write")
-
-    def __init__(self, front: FrontProtocol, number: int, target: bytes) -> None:
-        self._front = front
-        self._number = number
-        self.target = target
-        """The request target byte for byte. ASGI's own fields lose an empty query."""
-        self.write: Callable[[bytes], bool] = functools.partial(front.write, number)
-        """Write a piece of a started, chunked response at once; False if it must go through `send`, which may have to wait."""
-
-    def abort(self) -> None:
-        """Drop the connection now: no last chunk, nothing more written, nothing logged."""
-        self._front.abort(self._number)
-
-    def buffered(self) -> int:
-        """How many bytes the client has not yet taken from us."""
-        return self._front.buffered()
-
-    def watch(self, left: Callable[[], None]) -> None:
-        """Have `left` called once, soon after the client leaves or is dropped while this request is being answered.
-
-        What waiting for ASGI's `receive` would tell, for a request that was read whole, without a task that waits.
-        """
-        self._front.watch(self._number, left)
-
-
-def front_of(scope: MutableMapping[str, Any]) -> FrontConnection:
-    """The connection behind a request that came through `FrontProtocol`."""
-    connection: FrontConnection = scope["extensions"][EXTENSION]
-    return connection
-
-
-def request_target(scope: MutableMapping[str, Any]) -> bytes:
-    """The request target, in origin form, as received."""
-    return front_of(scope).target
+_NO_UPGRADE = (
+    "turngate judges plain HTTP, event streams and the WebSocket of OpenAI's Responses API. It passes no other WebSocket, so no "
+    "realtime session, because nobody would judge the calls in it: use the provider's HTTP API."
+)
 
 
 def front_protocol(
@@ -122,37 +46,6 @@ def front_protocol(
     if takes_socket is not None:
         settings["takes_socket"] = staticmethod(takes_socket)
     return type("ConfiguredFrontProtocol", (FrontProtocol,), settings)
-
-
-class RefusalError(Exception):
-    """A request that is not served. Raised inside the parser's callbacks, which stops the parser for good."""
-
-    def __init__(self, status: int, code: str, message: str) -> None:
-        super().__init__(message)
-        self.status = status
-        self.code = code
-
-    def response(self, default_headers: list[tuple[bytes, bytes]]) -> bytes:
-        """The whole response."""
-        error = {
-            "message": str(self),
-            "type": "invalid_request_error",
-            "code": self.code,
-            "param": None,
-        }
-        body = json.dumps({"error": error}).encode()
-        headers = [
-            *default_headers,
-            (b"content-type", b"application/json"),
-            (b"content-length", b"%d" % len(body)),
-            (b"connection", b"close"),
-        ]
-        if self.status == HTTPStatus.METHOD_NOT_ALLOWED:
-            headers.append((b"allow", b", ".join(sorted(METHODS))))
-        if self.status != HTTPStatus.REQUEST_TIMEOUT:
-            # Official SDKs repeat a 408 or a 5xx unless told not to; only the first of these can fare better.
-            headers.append((b"x-should-retry", b"false"))
-        return b"".join([STATUS_LINE[self.status], *(b"%b: %b\r\n" % h for h in headers), b"\r\n", body])
 
 
 class Phase(enum.Enum):
@@ -236,7 +129,7 @@ class FrontProtocol(HttpToolsProtocol):
             self._hand_over(len(data) - upgrade.args[0])
             return
         except httptools.HttpParserError as error:
-            self._refuse(_refusal(error), self.cycle if self._phase is _BODY else None)
+            self._refuse(refusal_of(error), self.cycle if self._phase is _BODY else None)
         except RefusalError as refusal:
             self._refuse(refusal, None if self._phase is _HEAD else self.cycle)
         finally:
@@ -471,63 +364,3 @@ class FrontProtocol(HttpToolsProtocol):
             self._arm(left)
         else:
             self._refuse(RefusalError(408, "body_timeout", "The request's body stopped coming."), self.cycle)
-
-
-_NO_UPGRADE = (
-    "turngate judges plain HTTP, event streams and the WebSocket of OpenAI's Responses API. It passes no other WebSocket, so no "
-    "realtime session, because nobody would judge the calls in it: use the provider's HTTP API."
-)
-
-
-def _refusal(error: httptools.HttpParserError) -> RefusalError:
-    """What stopped the parser: a check of ours, or llhttp's own reason, which quotes nothing of the request."""
-    if isinstance(error.__context__, RefusalError):
-        return error.__context__
-    return RefusalError(
-        400, "malformed_request", f"Not a valid HTTP/1.1 request: {str(error) or 'bad target'}."
-    )
-
-
-def check_head(
-    method: bytes, target: bytes, version: str, headers: list[tuple[bytes, bytes]], limits: FrontLimits
-) -> None:
-    """Refuse a head that is not one plain HTTP/1.1 request to this server. Names are in lower case."""
-    if version != "1.1":
-        raise RefusalError(505, "http_version", "Use HTTP/1.1 (in nginx: proxy_http_version 1.1).")
-    if method not in METHODS:
-        raise RefusalError(405, "method_not_allowed", "This method is not served; in particular, no tunnels.")
-    if not target.startswith(b"/") or b"#" in target:
-        # Absolute form comes from clients that took this for a forward proxy; it may never pick an upstream.
-        raise RefusalError(
-            400, "invalid_target", "The request target must be a path: set a base URL, not a proxy."
-        )
-    hosts = []
-    for name, value in headers:
-        if name == b"host":
-            hosts.append(value)
-        elif name in _CHECKED:
-            _check_field(name, value, limits)
-    if len(hosts) != 1 or not _HOST.fullmatch(hosts[0]):
-        raise RefusalError(400, "invalid_host", "The request must have exactly one valid Host.")
-
-
-_CHECKED = frozenset({b"connection", b"content-length", b"expect", b"transfer-encoding"})
-
-
-def _check_field(name: bytes, value: bytes, limits: FrontLimits) -> None:
-    """One of the fields that say how the request is framed, and how it is answered."""
-    value = value.lower()
-    if name == b"transfer-encoding" and value != b"chunked":
-        raise RefusalError(501, "transfer_coding", "The only transfer coding is chunked.")
-    if (
-        name == b"connection"
-        and value != KEEP_ALIVE
-        and misplaced_options(connection_options([(name, value)]))
-    ):
-        raise RefusalError(400, "invalid_connection", "The Connection header names an end-to-end field.")
-    if name == b"expect" and value != b"100-continue":
-        raise RefusalError(417, "expectation_failed", "The only expectation met is 100-continue.")
-    if name == b"content-length" and int(value) > limits.max_body_bytes:
-        raise RefusalError(
-            413, "request_too_large", f"The request has more than {limits.max_body_bytes} bytes."
-        )

@@ -14,7 +14,7 @@ from typing import Any
 from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
 from websockets.http11 import Request
 
-from turngate.proxy.front import EXTENSION
+from turngate.proxy.front_connection import EXTENSION
 
 PING_S = 20.0
 """How often an open connection is pinged, as both ends of the official clients do."""

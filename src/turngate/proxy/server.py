@@ -38,7 +38,8 @@ from turngate.proxy.authorizer import Authorizer
 from turngate.proxy.cancel import cancel_turn
 from turngate.proxy.capture import open_captures
 from turngate.proxy.claim import claim_call
-from turngate.proxy.front import FrontLimits, FrontProtocol, front_protocol
+from turngate.proxy.front import FrontProtocol, front_protocol
+from turngate.proxy.front_limits import FrontLimits
 from turngate.proxy.front_socket import PING_S, FrontSocket
 from turngate.proxy.relay import Judging
 from turngate.proxy.shared import Shared, finding
