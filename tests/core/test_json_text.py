@@ -17,6 +17,7 @@ from turngate.core.json_text import (
     FaultKind,
     JsonFault,
     LenientReading,
+    read_every,
     read_json,
     read_lenient,
     read_object,
@@ -188,6 +189,21 @@ def test_a_lenient_reader_reads_everything_that_a_strict_one_reads(text: str) ->
 )
 def test_a_lenient_reader_sees_what_careless_clients_see(data: bytes, reading: LenientReading | None) -> None:
     assert read_lenient(data) == reading
+
+
+@pytest.mark.parametrize(
+    ("text", "reading"),
+    [
+        pytest.param('{"a": 1, "A": 2, "a": {"b": []}}', LenientReading({"a": [1, 2, {"b": [[]]}]}), id="every value"),
+        pytest.param('{"\u017f": 1, "\\u212a": 2}', LenientReading({"s": [1], "k": [2]}), id="letters that Go folds"),
+        pytest.param('\ufeff["a\nb", Infinity]', LenientReading(["a\nb", float("inf")]), id="careless"),
+        pytest.param("plain text", None, id="no JSON"),
+        pytest.param('{"a": 1} {}', None, id="two documents"),
+        pytest.param("[" * 100_000, LenientReading(None, too_deep=True), id="depth bomb"),
+    ],
+)  # fmt: skip
+def test_what_any_reader_finds_is_there(text: str, reading: LenientReading | None) -> None:
+    assert read_every(text) == reading
 
 
 # Keys and strings chosen for what they do to a reader that looks for keys by their quote and colon.

@@ -108,6 +108,23 @@ def test_free_text_is_not_parsed_and_stays_what_it_was_declared_as() -> None:
     assert judged("any", "{}", kind=CallKind.CUSTOM)[0] == {Code.UNSUPPORTED_TOOL_TYPE}
 
 
+@pytest.mark.parametrize(
+    ("text", "codes"),
+    [
+        ('{"tool_uses": [{"recipient_name": "a", "parameters": {}}]}', set()),
+        ('{"tool_uses": [{"recipient_name": "a", "recipient_name": "b"}]}', {Code.DUPLICATE_ARGUMENT_KEY}),
+        ('{"tool_uses": [{"recipient_name": "a"}], "tool_uses": []}', {Code.DUPLICATE_ARGUMENT_KEY}),
+        ('{"tool_uses": [{"recipient_name": "a"}], "b": NaN}', {Code.INVALID_ARGUMENTS_JSON}),
+        ('{"tool_uses": ' + "[" * 2000, {Code.INVALID_ARGUMENTS_JSON}),
+        ('{"tool_uses": [], "tool_uses": []}', set()),
+        ('{"a": [{"recipient_name": "a", "recipient_name": "b"}]}', set()),
+        ('assert {"tool_uses": [{"recipient_name": "a"}], "tool_uses": []}', set()),
+    ],
+)
+def test_free_text_that_carries_calls_is_strict_json(text: str, codes: set[Code]) -> None:
+    assert judged("free", text, kind=CallKind.CUSTOM) == (codes, CallCheck())
+
+
 def test_a_built_in_call_is_a_json_object_and_stays_what_it_was_declared_as() -> None:
     built_in = CallKind.BUILTIN
     assert judged("shell", '{"commands": []}', kind=built_in)[0] == set()

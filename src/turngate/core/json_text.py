@@ -193,6 +193,32 @@ def read_lenient(data: bytes) -> LenientReading | None:
     return plain if plain is not None else _read_carefully(data)
 
 
+def read_every(text: str) -> LenientReading | None:
+    """Read what any client may: the keys in lower case, and under each the list of all values that its object has for it.
+
+    One client keeps the first of two equal keys, another the last, and Go takes a key for one that differs from it by case alone.
+    """
+    try:
+        value = json.loads(
+            text.removeprefix("\ufeff"),
+            strict=False,
+            object_pairs_hook=_every_value,
+            parse_int=_int_or_infinity,
+        )
+    except RecursionError:
+        return LenientReading(None, too_deep=True)
+    except ValueError:
+        return None
+    return LenientReading(value)
+
+
+def _every_value(pairs: list[tuple[str, Any]]) -> dict[str, list[Any]]:
+    value: dict[str, list[Any]] = {}
+    for key, each in pairs:
+        value.setdefault(key.casefold(), []).append(each)
+    return value
+
+
 def read_value(data: bytes) -> JsonValue:
     """The value that `read_lenient` reads, where nothing else is asked about the text; None also where there is none."""
     try:

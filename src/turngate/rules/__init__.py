@@ -69,6 +69,6 @@ class Judgement:
             findings, self.checks[slot.key] = judge.check(slot)
             found += findings
         if self.tool_rules:
-            self.actions = policy.actions(turn, self.tool_rules, self.limits)
+            self.actions = policy.actions(turn, self.tool_rules)
             found += policy.denied(turn, self.actions)
         return found

@@ -13,6 +13,7 @@ from turngate.core.json_text import FaultKind, JsonFault, JsonObject, read_objec
 from turngate.core.policy import Limits
 from turngate.core.slot import Slot
 from turngate.core.toolset import Tool, Toolset
+from turngate.core.wrapper import carries_calls
 from turngate.schema import SchemaCache, SchemaDialect, ToolSchema, Vocabulary, schema_digest
 from turngate.schema.openapi import to_json_schema
 
@@ -36,7 +37,11 @@ class ArgumentJudge:
         findings = list(copies(slot)) if slot.copies else []
         tool = self._tool(slot, findings)
         if slot.kind is _CUSTOM or (tool is not None and tool.kind is _CUSTOM):
-            return findings + self._kind(slot, tool), CallCheck()
+            findings += self._kind(slot, tool)
+            if carries_calls(slot.arguments):
+                # Free text is the tool's own, but what carries calls must say the same to whoever runs them.
+                self._parse(slot, findings)
+            return findings, CallCheck()
         findings += self._kind(slot, tool)
         arguments, parse = self._parse(slot, findings)
         if tool is None or arguments is None:

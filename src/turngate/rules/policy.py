@@ -6,18 +6,14 @@ from collections.abc import Iterator, Mapping
 
 from turngate.core.event import SlotKey
 from turngate.core.finding import Code, Finding
-from turngate.core.policy import Limits
 from turngate.core.tool_rules import RuleAction, ToolRules, strictest
 from turngate.core.turn import Turn
 from turngate.core.wrapper import names_of
 
 
-def actions(turn: Turn, rules: ToolRules, limits: Limits) -> dict[SlotKey, RuleAction]:
+def actions(turn: Turn, rules: ToolRules) -> dict[SlotKey, RuleAction]:
     """What the policy says of each call for the agent."""
-    return {
-        slot.key: strictest(rules.action(names) for names in names_of(slot, max_depth=limits.json_depth))
-        for slot in turn.agent_calls
-    }
+    return {slot.key: strictest(rules.action(names) for names in names_of(slot)) for slot in turn.agent_calls}
 
 
 def denied(turn: Turn, said: Mapping[SlotKey, RuleAction]) -> Iterator[Finding]:
