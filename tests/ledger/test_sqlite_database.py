@@ -267,6 +267,24 @@ def test_a_release_that_was_undone_is_confirmed_by_nobody(path: Path) -> None:
     assert verify_ledger(path).entries == 3
 
 
+def test_releases_of_which_nothing_more_is_heard_do_not_gather_and_are_confirmed_all_the_same(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("turngate.ledger.sqlite_database.MAX_PENDING", 3)
+    database = opened(path)
+    turns = [write_released(database) for _ in range(10)]
+    assert len(database._pending) <= 3
+    database.begin()
+    notes = [canonical(DeliveryNote(turn_id, Delivery.SENT, 1.5)) for turn_id in turns]
+    answers = [
+        database.apply(Write("delivery", turn_id, note)) for turn_id, note in zip(turns, notes, strict=True)
+    ]
+    database.commit()
+    database.close()
+    assert answers == list(range(12, 22))
+    assert sql(path, "SELECT DISTINCT delivery FROM turns") == [("sent",)]
+
+
 def test_a_turn_that_is_held_twice_leaves_the_chain_as_it_is(path: Path) -> None:
     database = opened(path)
     start = started()

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from tests.ledger.turns import blocked, released, sql, started
 from turngate.core.finding import Code, Finding
 from turngate.core.slot import SlotState
+from turngate.core.verdict import Reason
 from turngate.errors import LedgerError
 from turngate.ledger.chain import Link
 from turngate.ledger.database import UnsoundEntryError, Write
@@ -24,6 +25,7 @@ from turngate.ledger.sqlite_projection import (
     insert_undoubted,
     project_entries,
 )
+from turngate.ledger.store import Refusal
 from turngate.ledger.verify import verify_ledger
 
 if TYPE_CHECKING:
@@ -179,6 +181,20 @@ def test_a_release_is_added_at_once_where_nothing_can_stand_against_it(
     release = Link(9, "decided", told(released(START)), b"", b"")
     assert insert_undoubted(ledger.cursor(), release) is expected
     assert ledger.execute("SELECT seq, kind FROM entries").fetchall() == seen + [(9, "decided")] * expected
+
+
+def test_a_release_that_cannot_be_read_is_refused_for_the_stop_that_covers_it_or_else_for_that(
+    tmp_path: Path,
+) -> None:
+    database = SQLiteDatabase(tmp_path / "ledger.db", busy_timeout_s=1)
+    unread = Write("released", "tg_1", told(released(START, events=2**63)))
+    database.begin()
+    with pytest.raises(UnsoundEntryError):
+        database.apply(unread)
+    database.apply(Write("latched", "l", LATCH))
+    assert database.apply(unread) == Refusal(Reason.STOPPED_BY_OPERATOR, Code.GATE_STOPPED, "l")
+    database.rollback()
+    database.close()
 
 
 @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])

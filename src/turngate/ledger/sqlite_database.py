@@ -35,6 +35,8 @@ if TYPE_CHECKING:
 
 OLDEST_SQLITE: Final = (3, 51, 3)
 _PENDING: Final = (Outcome.RELEASED, Delivery.PENDING)
+MAX_PENDING: Final = 4096
+"""Releases that are remembered until their delivery is known: far more than are on their way at once."""
 
 
 class SQLiteDatabase(Database):
@@ -47,7 +49,10 @@ class SQLiteDatabase(Database):
         self._wal = f"{self.name}-wal"
         self._lock = _take_lock(self.path)
         self._pending: set[str] = set()
-        """Turns that we have released and not heard of since. Nobody else writes here, so how far they are need not be asked."""
+        """Turns that we have released and not heard of since. Nobody else writes here, so how far they are need not be asked.
+
+        Of some nothing is ever heard, where the queue had no room for it; whatever is forgotten here is asked for.
+        """
         try:
             self.connection = _connect(self.path, busy_timeout_s)
             self._cursor = self.connection.cursor()
@@ -104,6 +109,8 @@ class SQLiteDatabase(Database):
                 return self._append("held", write.payload)
         answer = super().apply(write)
         if write.kind == "released" and isinstance(answer, int):
+            if len(self._pending) >= MAX_PENDING:
+                self._pending.clear()
             self._pending.add(write.turn_id)
         else:
             self._pending.discard(write.turn_id)

@@ -144,6 +144,8 @@ def insert_undoubted(cursor: apsw.Cursor, entry: Link) -> bool:
     """Add a release that nothing can stand against, by the statement that sees to that; False if it has added nothing."""
     try:
         _RELEASE.insert(cursor, entry)
+    except UnsoundEntryError:
+        return False  # a stop that covers it says more than that it cannot be read
     except apsw.ConstraintError as error:
         if "in doubt" not in error.args:
             raise
