@@ -7,6 +7,7 @@ import contextlib
 import http.client
 import json
 import queue
+import select
 import socket
 import threading
 from collections.abc import Awaitable, Callable, Iterator, MutableMapping
@@ -151,10 +152,21 @@ def post(length: int, extra: bytes = b"") -> bytes:
     return b"POST /x HTTP/1.1\r\nHost: gate.test\r\nContent-Length: %d\r\n%b\r\n" % (length, extra)
 
 
+ABORTIVE = (socket.SOL_SOCKET, socket.SO_LINGER, b"\x01\0\0\0\0\0\0\0")
+"""Has a socket's close be a reset."""
+
+
 def reset(client: socket.socket) -> None:
     """Leave without taking what has come."""
-    client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b"\x01\0\0\0\0\0\0\0")
+    client.setsockopt(*ABORTIVE)
     client.close()
+
+
+def await_reset(descriptor: int) -> None:
+    """Wait until the system knows that the other side has left; nothing is read, so that whoever has the socket finds it as it is."""
+    poll = select.poll()
+    poll.register(descriptor, 0)  # an error and a hang-up are told without being asked for
+    assert poll.poll(PATIENCE_S * 1000)
 
 
 @contextlib.contextmanager

@@ -2,19 +2,33 @@
 
 from __future__ import annotations
 
+import asyncio
 import gc
 import queue
 import socket
+import threading
 import time
 import weakref
 from typing import Any
 
 import pytest
 
-from tests.proxy.served import GET, PATIENCE_S, Driven, Served, next_response, post, read_to_end, reset, serve
+from tests.proxy.served import (
+    GET,
+    PATIENCE_S,
+    Driven,
+    Served,
+    await_reset,
+    next_response,
+    post,
+    read_to_end,
+    reset,
+    serve,
+)
 from turngate.proxy.front import front_protocol
 from turngate.proxy.front_connection import EXTENSION, front_of, request_target
 from turngate.proxy.front_limits import FrontLimits
+from turngate.proxy.reply import Reply
 
 
 class Watching(Driven):
@@ -86,6 +100,43 @@ def test_a_client_that_had_left_before_is_told_of_and_one_that_was_answered_is_n
         client.shutdown(socket.SHUT_RDWR)
         assert events.get(timeout=PATIENCE_S) == "/y"
     assert events.empty()
+
+
+@pytest.mark.parametrize("fields", [[], [(b"content-length", b"1000")]], ids=["chunked", "counted"])
+@pytest.mark.parametrize("loop", ["uvloop", "asyncio"])
+def test_whoever_goes_on_writing_to_a_client_that_is_gone_is_quiet_in_the_log(
+    loop: str, fields: list[tuple[bytes, bytes]], caplog: pytest.LogCaptureFixture
+) -> None:
+    """A loop tells of the loss in its next step; asyncio warns of those who write on until then."""
+    told: queue.Queue[bool] = queue.Queue()
+    asked = threading.Event()
+
+    async def application(scope: Any, _receive: Any, send: Any) -> None:
+        front = front_of(scope)
+        reply = Reply(send, front.abort, front.write, front.buffered)
+        reply.prepare(200, fields)
+        await reply.write(b"begun")
+        asked.set()
+        await_reset(descriptors[0])
+        for _ in range(20):
+            await reply.write(b"more")
+        told.put(front.buffered() == 0)
+        reply.cut()
+
+    descriptors: list[int] = []
+
+    class Observed(front_protocol(FrontLimits())):  # type: ignore[misc]
+        def connection_made(self, transport: asyncio.Transport) -> None:
+            super().connection_made(transport)
+            descriptors.append(transport.get_extra_info("socket").fileno())
+
+    with serve(application, loop=loop, http=Observed) as served:
+        client = served.connect()
+        client.sendall(GET)
+        assert asked.wait(PATIENCE_S)
+        reset(client)
+        assert told.get(timeout=PATIENCE_S)
+    assert [each.getMessage() for each in caplog.records if each.levelname in ("WARNING", "ERROR")] == []
 
 
 def test_neither_a_request_nor_a_connection_that_is_over_is_left_to_the_collector() -> None:

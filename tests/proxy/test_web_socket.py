@@ -13,6 +13,7 @@ from websockets.asyncio.server import ServerConnection
 from websockets.frames import CloseCode
 
 from tests.proxy.gated import KEY, Run, World
+from tests.proxy.served import ABORTIVE, await_reset
 from tests.proxy.socketed import (
     ARGUMENT,
     BEFORE_CALL,
@@ -45,6 +46,20 @@ from turngate.proxy.lane import Lane
 from turngate.proxy.ownership import owner_of
 
 AUTHORIZED = ((b"authorization", f"Bearer {KEY}".encode()),)
+
+
+@pytest.fixture
+def relays(monkeypatch: pytest.MonkeyPatch) -> list[web_socket.SocketRelay]:
+    """The connections that are accepted."""
+    seen: list[web_socket.SocketRelay] = []
+    accept = web_socket.SocketRelay.accept
+
+    async def seeing(relay: web_socket.SocketRelay) -> bool:
+        seen.append(relay)
+        return await accept(relay)
+
+    monkeypatch.setattr(web_socket.SocketRelay, "accept", seeing)
+    return seen
 
 
 @pytest.mark.parametrize("code", [1000, 1001, 1011, 1013, 4000])
@@ -91,17 +106,9 @@ def test_a_client_that_leaves_cancels_its_turns_and_closes_the_upstream(
 
 
 def test_a_long_session_remembers_the_same_tools_once(
-    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    run: Run, tmp_path: Path, relays: list[web_socket.SocketRelay], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(web_socket, "MAX_REMEMBERED", 3)
-    seen: list[web_socket.SocketRelay] = []
-    accept = web_socket.SocketRelay.accept
-
-    async def seeing(relay: web_socket.SocketRelay) -> bool:
-        seen.append(relay)
-        return await accept(relay)
-
-    monkeypatch.setattr(web_socket.SocketRelay, "accept", seeing)
 
     async def main() -> None:
         provider = Provider(*(text_turn(number) for number in range(9)))
@@ -109,11 +116,30 @@ def test_a_long_session_remembers_the_same_tools_once(
             for _ in range(9):
                 await ask(client)
                 await read_turn(client)
-            known = seen[0]._known
+            known = relays[0]._known
             assert list(known) == ["resp_6", "resp_7", "resp_8"]
             assert len({id(tools) for tools in known.values()}) == 1
 
     run(main())
+
+
+def test_whoever_goes_on_writing_to_a_client_that_is_gone_is_quiet_in_the_log(
+    tmp_path: Path, relays: list[web_socket.SocketRelay], caplog: pytest.LogCaptureFixture
+) -> None:
+    """A loop tells of the loss in its next step; asyncio warns of those who write on until then."""
+
+    async def main() -> None:
+        async with socketed(tmp_path, Provider()) as world, connected(world) as client:
+            await until_so(lambda: bool(relays))
+            client.transport.get_extra_info("socket").setsockopt(*ABORTIVE)
+            client.transport.abort()
+            await asyncio.sleep(0)  # it is closed in the loop's next step
+            (front,) = world.server.server_state.connections
+            await_reset(front.transport.get_extra_info("socket").fileno())
+            assert [await relays[0].post(b"{}", text=True) for _ in range(20)][-1] is False
+
+    asyncio.run(main())
+    assert [each for each in caplog.messages if "raised exception" in each] == []
 
 
 def test_what_a_client_sends_is_not_touched(run: Run, tmp_path: Path) -> None:

@@ -255,11 +255,19 @@ class FrontProtocol(HttpToolsProtocol):
         return 0 if self.transport.is_closing() else self.transport.get_write_buffer_size()
 
     def write(self, number: int, body: bytes) -> bool:
-        """What the cycle's own `send` does for a piece of a chunked body, where it would not have to wait."""
+        """What the cycle's own `send` does for a piece of a chunked body, where it would not have to wait.
+
+        Nobody takes what is written to a connection that closes. A loop tells of its loss only in the next step, until when a
+        read may bring any number of pieces, and asyncio complains of each.
+        """
         cycle = self._answering
-        if cycle is None or number != self._begun or self.flow.write_paused or cycle.disconnected:
+        if cycle is None or number != self._begun:
             return False
-        if not cycle.response_started or cycle.response_complete or not cycle.chunked_encoding:
+        if self.transport.is_closing():
+            return True
+        if self.flow.write_paused or not cycle.response_started:
+            return False
+        if cycle.response_complete or not cycle.chunked_encoding:
             return False
         self.transport.write(b"%x\r\n%b\r\n" % (len(body), body))
         return True

@@ -28,6 +28,8 @@ class SocketConnection:
     """The request target byte for byte."""
     abort: Callable[[], None]
     """Drop the connection now."""
+    is_closing: Callable[[], bool]
+    """Whether nobody takes any more what is sent; the application is told only in the loop's next step."""
     draining: asyncio.Event = field(default_factory=asyncio.Event)
     """Set once the server is about to stop: nothing new is begun."""
 
@@ -47,7 +49,9 @@ class FrontSocket(WebSocketsSansIOProtocol):
         """Show the application its connection."""
         super().handle_connect(event)
         if not self.handshake_complete:
-            self._connection = SocketConnection(event.path.encode("latin-1"), self.transport.abort)
+            self._connection = SocketConnection(
+                event.path.encode("latin-1"), self.transport.abort, self.transport.is_closing
+            )
             self.scope["extensions"] = {  # an object, as the front's own, so that the type checker knows it
                 "websocket.http.response": {},
                 EXTENSION: self._connection,  # type: ignore[dict-item]

@@ -206,6 +206,7 @@ class SocketRelay:
 
     async def post(self, payload: bytes, text: bool) -> bool:
         """Send one message to the client; waits while it reads too slowly. False once nobody is there."""
+        self._gone = self._gone or self._front.is_closing()
         if not self._gone:
             event = {"text": payload.decode()} if text else {"bytes": payload}
             try:
