@@ -7,8 +7,9 @@ import socket
 
 import httpx2
 import pytest
+from starlette.types import Receive, Scope, Send
 
-from turngate.demo.serving import Exchange, Receive, Scope, Send, read_body, send_json, serving
+from turngate.demo.serving import Exchange, read_body, send_json, serving
 
 
 def asked(path: str, body: bytes = b"") -> httpx2.Response:

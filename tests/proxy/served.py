@@ -10,18 +10,16 @@ import queue
 import select
 import socket
 import threading
-from collections.abc import Awaitable, Callable, Iterator, MutableMapping
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
 import uvicorn
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from turngate.proxy.front import FrontProtocol, front_protocol
 from turngate.proxy.front_connection import front_of, request_target
 from turngate.proxy.front_limits import FrontLimits
-
-Message = MutableMapping[str, Any]
-Application = Callable[[Message, Callable[[], Awaitable[Message]], Callable[[Message], Awaitable[None]]], Any]
 
 PATIENCE_S = 20.0
 """A test that needs this long has failed; no test waits for it to pass."""
@@ -52,12 +50,7 @@ class Recorder:
 
     seen: queue.Queue[tuple[str, Any]] = field(default_factory=queue.Queue)
 
-    async def __call__(
-        self,
-        scope: Message,
-        receive: Callable[[], Awaitable[Message]],
-        send: Callable[[Message], Awaitable[None]],
-    ) -> None:
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         body = b""
         more = True
         while more:
@@ -171,7 +164,7 @@ def await_reset(descriptor: int) -> None:
 
 @contextlib.contextmanager
 def serve(
-    app: Application,
+    app: ASGIApp,
     limits: FrontLimits | None = None,
     loop: str = "uvloop",
     http: type[FrontProtocol] | None = None,

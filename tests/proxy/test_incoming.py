@@ -7,12 +7,12 @@ from collections.abc import Callable, MutableMapping
 from typing import Any
 
 import pytest
+from starlette.types import Receive
 
 from turngate.proxy.incoming import (
     BodyTooLargeError,
     ClientGoneError,
     ClientWatch,
-    Receive,
     host_of,
     read_body,
 )

@@ -117,17 +117,14 @@ def main() -> None:
     """turngate: the tool-call gate between an agent and its model provider."""
 
 
-CONFIG_OPTION = click.option(
+@main.command()
+@click.option(
     "--config",
     "file",
     type=click.Path(path_type=Path),
     envvar="TURNGATE_CONFIG",
     help="The TOML file. Without one, the built-in upstreams and defaults.",
 )
-
-
-@main.command()
-@CONFIG_OPTION
 @click.option("--listen", help="ADDRESS:PORT of the proxy.")
 @click.option("--workers", help="How many processes take turns.")
 @click.option("--default-upstream", help="Where a bare /v1/... goes.")

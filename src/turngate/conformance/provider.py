@@ -12,12 +12,13 @@ import socket
 from collections.abc import AsyncIterator, Iterable
 
 import msgspec
+from starlette.types import Receive, Scope, Send
 
 from turngate.conformance.scenario import Part, Scenario
 from turngate.conformance.split import Split, read_split
 from turngate.conformance.surface import SURFACES
 from turngate.conformance.take import Take
-from turngate.demo.serving import JSON, Exchange, Receive, Scope, Send, read_body, send_json, serving
+from turngate.demo.serving import JSON, Exchange, read_body, send_json, serving
 from turngate.dialects import dialect_for
 from turngate.errors import ConfigError
 

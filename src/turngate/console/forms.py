@@ -16,9 +16,10 @@ from typing import Any, Final
 from urllib.parse import parse_qsl
 
 import msgspec
+from starlette.types import Receive, Scope
 
 from turngate.operator.problem import ProblemError
-from turngate.proxy.incoming import BodyTooLargeError, Receive, Scope, read_body
+from turngate.proxy.incoming import BodyTooLargeError, read_body
 
 MAX_FORM: Final = 64 * 1024
 SESSION: Final = "turngate_session"

@@ -11,6 +11,7 @@ import time
 from typing import Any, Final
 
 import msgspec
+from starlette.types import Scope
 
 from turngate.console.charts import sheet
 from turngate.console.forms import converted
@@ -31,7 +32,6 @@ from turngate.operator.messages import (
     TurnView,
 )
 from turngate.operator.tokens import Role
-from turngate.proxy.incoming import Scope
 
 WINDOWS: Final = {60: "hour", 360: "6 hours", 1440: "day"}
 """How far the figures look back, by minutes."""

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, Final
 
 import structlog
+from starlette.types import Receive, Scope, Send
 
 from turngate.console import acts
 from turngate.console.assets import ASSETS
@@ -42,7 +43,7 @@ from turngate.operator.messages import LatchSet, NewLatch, NoQuery
 from turngate.operator.problem import ProblemError
 from turngate.operator.tokens import Role
 from turngate.proxy.front_connection import front_of
-from turngate.proxy.incoming import ClientGoneError, Receive, Scope, Send
+from turngate.proxy.incoming import ClientGoneError
 from turngate.proxy.reply import Headers
 
 POLICY: Final = (

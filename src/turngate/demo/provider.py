@@ -13,9 +13,10 @@ from collections.abc import AsyncIterator
 from typing import Any
 
 import msgspec
+from starlette.types import Receive, Scope, Send
 
 from turngate.demo.asking import CHAT_PATH, MESSAGES_PATH, Asking, RefusedError, model_names, read
-from turngate.demo.serving import JSON, Exchange, Receive, Scope, Send, read_body, send_json, serving
+from turngate.demo.serving import JSON, Exchange, read_body, send_json, serving
 from turngate.demo.turns import Cut, Pause
 from turngate.demo.wire import ChatWire, MessagesWire, Wire, gather
 

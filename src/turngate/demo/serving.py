@@ -9,24 +9,20 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import socket
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, MutableMapping
+from collections.abc import AsyncIterator, Iterator
 from typing import Any
 
 import msgspec
 import uvicorn
+from starlette.types import ASGIApp, Receive, Scope, Send
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
-
-Scope = MutableMapping[str, Any]
-Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
-Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
-Application = Callable[[Scope, Receive, Send], Awaitable[None]]
 
 JSON = b"application/json"
 _BREAK_OFF = "turngate.demo.break_off"
 
 
 @contextlib.asynccontextmanager
-async def serving(application: Application, listener: socket.socket) -> AsyncIterator[None]:
+async def serving(application: ASGIApp, listener: socket.socket) -> AsyncIterator[None]:
     """Serve on this listening socket while the context is open. Requests under way at the end are cut."""
     config = uvicorn.Config(
         application,

@@ -16,6 +16,7 @@ from urllib.parse import parse_qsl
 
 import msgspec
 import structlog
+from starlette.types import Receive, Scope, Send
 
 from turngate.core.json_text import JsonFault, read_object
 from turngate.errors import LedgerError
@@ -27,7 +28,7 @@ from turngate.operator.handlers import Ask, Handlers
 from turngate.operator.operations import Operation, matching
 from turngate.operator.problem import JSON, ProblemError
 from turngate.proxy.front_connection import front_of
-from turngate.proxy.incoming import BodyTooLargeError, ClientGoneError, Receive, Scope, Send, read_body
+from turngate.proxy.incoming import BodyTooLargeError, ClientGoneError, read_body
 from turngate.proxy.reply import Headers
 
 MAX_BODY: Final = 1024 * 1024

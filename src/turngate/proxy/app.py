@@ -11,7 +11,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from starlette.types import ASGIApp
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from turngate.access.desk import Desk
 from turngate.access.keys import gate_key_path
@@ -44,9 +44,6 @@ from turngate.proxy.incoming import (
     BodyTooLargeError,
     ClientGoneError,
     ClientWatch,
-    Receive,
-    Scope,
-    Send,
     host_of,
     read_body,
 )

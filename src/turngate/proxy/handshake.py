@@ -11,6 +11,8 @@ from collections.abc import Awaitable, Callable, Mapping, MutableMapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
+from starlette.types import Receive, Scope, Send
+
 from turngate.access.desk import Desk
 from turngate.access.tenant import Caller
 from turngate.config import Config, UpstreamConfig
@@ -20,7 +22,6 @@ from turngate.ledger.entry import TurnStart
 from turngate.proxy.answers import Answers
 from turngate.proxy.front_socket import connection_of
 from turngate.proxy.headers import Headers, request_headers
-from turngate.proxy.incoming import Receive, Scope, Send
 from turngate.proxy.lane import SPEECH, LaneTurn
 from turngate.proxy.relay import Judging, TurnRelay
 from turngate.proxy.reply import Reply

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, MutableMapping
+from collections.abc import Callable
 from typing import Any
+
+from starlette.types import Receive, Scope
 
 from turngate.proxy.relay import TurnRelay
 from turngate.proxy.reply import Reply
 
-Scope = MutableMapping[str, Any]
-Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
-Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
 Watch = Callable[[Callable[[], None]], None]
 """Has something called when the client leaves."""
 

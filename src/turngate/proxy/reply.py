@@ -8,13 +8,14 @@ out, and one end: clean, or an abort where the upstream was cut, because a clean
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, MutableMapping
-from typing import Any, Final
+from collections.abc import Callable
+from typing import Final
+
+from starlette.types import Send
 
 SLOW_CLIENT_S: Final = 0.02
 """How often a client that is slow to take released bytes is looked after."""
 
-Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
 Headers = list[tuple[bytes, bytes]]
 
 

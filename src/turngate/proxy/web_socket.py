@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Final, Protocol
 
 import structlog
+from starlette.types import Receive, Scope, Send
 
 from turngate.access.desk import Desk
 from turngate.access.tenant import Caller, Denial
@@ -33,7 +34,6 @@ from turngate.ledger.turn_id import PREFIX, new_turn_id
 from turngate.proxy.claim import owner_digest
 from turngate.proxy.front_socket import SocketConnection, connection_of
 from turngate.proxy.headers import Headers, response_headers, signed_fields
-from turngate.proxy.incoming import Receive, Scope, Send
 from turngate.proxy.lane import SPEECH, Lane, LaneReply, LaneTurn
 from turngate.proxy.ownership import conversation_of, owner_of
 from turngate.proxy.record import turn_start
