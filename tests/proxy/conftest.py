@@ -12,6 +12,7 @@ import uvloop
 from tests.proxy.served import SMALL, Driven, Recorder, Served, serve
 from tests.transport.conftest import certificates
 from turngate.proxy.front_limits import FrontLimits
+from turngate.proxy.web_socket import SocketRelay
 
 __all__ = ["certificates"]
 
@@ -50,3 +51,17 @@ def driven() -> Driven:
 def streaming(request: pytest.FixtureRequest, driven: Driven) -> Iterator[Served]:
     with serve(driven, FrontLimits(linger_s=1), loop=request.param) as server:
         yield server
+
+
+@pytest.fixture
+def relays(monkeypatch: pytest.MonkeyPatch) -> list[SocketRelay]:
+    """The WebSockets that are accepted."""
+    seen: list[SocketRelay] = []
+    accept = SocketRelay.accept
+
+    async def seeing(relay: SocketRelay) -> bool:
+        seen.append(relay)
+        return await accept(relay)
+
+    monkeypatch.setattr(SocketRelay, "accept", seeing)
+    return seen

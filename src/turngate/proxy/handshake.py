@@ -27,6 +27,7 @@ from turngate.proxy.relay import Judging, TurnRelay
 from turngate.proxy.reply import Reply
 from turngate.proxy.route import Route, find_route
 from turngate.proxy.shared import Shared
+from turngate.proxy.socket_requests import start_of
 from turngate.proxy.stop import Stop, facts_of
 from turngate.proxy.web_socket import (
     CONNECTION,
@@ -34,7 +35,6 @@ from turngate.proxy.web_socket import (
     Opened,
     SocketRelay,
     crossing,
-    start_of,
 )
 from turngate.transport.errors import UpstreamError
 from turngate.transport.head import RequestHead

@@ -1,50 +1,35 @@
 """One client's WebSocket and the one that is opened for it upstream: handshake, messages both ways, and the end of both.
 
 Each message of the upstream goes to its lane (`lane.py`), where a turn is judged as over HTTP. What the client sends passes as it came,
-once the request in it may be made: a `response.create` is one request, admitted, counted and stopped like any other. The upstream is
-asked first, so that its refusal of the upgrade is the client's answer.
+once the request in it may be made (`socket_requests.py`). The upstream is asked first, so that its refusal of the upgrade is the
+client's answer.
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
-import hashlib
 import traceback
-from collections import OrderedDict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final, Protocol
+from typing import Final
 
 import structlog
 from starlette.types import Receive, Scope, Send
 
-from turngate.access.desk import Desk
-from turngate.access.tenant import Caller, Denial
-from turngate.config import Config
+from turngate.access.tenant import Caller
 from turngate.core.messages import message, payloads
 from turngate.core.policy import Mode
 from turngate.core.toolset import Toolset
-from turngate.core.verdict import BlockNotice, Reason, Verdict
-from turngate.dialects.openai_responses_socket import REFUSED, Wish
-from turngate.ledger.entry import TurnStart
-from turngate.ledger.latch import TurnFacts
+from turngate.core.verdict import Reason
 from turngate.ledger.turn_id import PREFIX, new_turn_id
-from turngate.proxy.claim import owner_digest
 from turngate.proxy.front_socket import SocketConnection, connection_of
-from turngate.proxy.headers import Headers, response_headers, signed_fields
-from turngate.proxy.lane import SPEECH, Lane, LaneReply, LaneTurn
-from turngate.proxy.ownership import conversation_of, owner_of
-from turngate.proxy.record import turn_start
-from turngate.proxy.relay import Judging
+from turngate.proxy.headers import response_headers
+from turngate.proxy.lane import SPEECH, Lane, LaneTurn
 from turngate.proxy.route import Route
-from turngate.proxy.shared import Shared
-from turngate.proxy.stop import Stop, facts_of
+from turngate.proxy.socket_requests import SocketHost, SocketRequests
 from turngate.transport.web_socket import Closed, Pairs, UpstreamSocket
-
-METHOD: Final = "WEBSOCKET"
-"""Stands before the path where a route is named, as `POST` does for requests."""
 
 CONNECTION: Final = b"x-turngate-connection"
 """Names the connection. A handshake is over before there are turns; a turn is named where it is refused."""
@@ -55,14 +40,8 @@ ANNOUNCE: Final = b"x-turngate-announce"
 IDLE_S: Final = 3600.0
 """How long a connection may be silent between turns: as long as OpenAI keeps one open at all."""
 
-MAX_TURNS: Final = 64
-"""Responses under way or asked for on one connection. OpenAI runs 16 at once and has the others wait."""
-
 MAX_LANES: Final = 64
 """OpenAI has 32 beside the default one."""
-
-MAX_REMEMBERED: Final = 64
-"""Responses whose tools are remembered for one that goes on from them. A client mostly goes on from the last of each lane."""
 
 LOOK_S: Final = 5.0
 
@@ -96,65 +75,21 @@ class Opened:
     caller: Caller
 
 
-class SocketHost(Protocol):
-    """What the connections of a gate share."""
-
-    @property
-    def config(self) -> Config:
-        """The gate's settings."""
-        ...
-
-    @property
-    def judging(self) -> Judging:
-        """What its turns share."""
-        ...
-
-    @property
-    def desk(self) -> Desk:
-        """Who is let in."""
-        ...
-
-    @property
-    def shared(self) -> Shared:
-        """What other workers share with it."""
-        ...
-
-    def trace(self, turn: LaneTurn, headers: Headers) -> None:
-        """Begin a turn's span, where spans are wanted."""
-        ...
-
-    def over(self, turn: LaneTurn) -> None:
-        """Count and log a turn."""
-        ...
-
-    def refused(self, code: str) -> None:
-        """Count a request that got no turn."""
-        ...
-
-
 class SocketRelay:
     """One connection."""
 
-    def __init__(self, server: SocketHost, scope: Scope, send: Send, opened: Opened) -> None:
-        self._server = server
-        self._scope = scope
+    def __init__(self, host: SocketHost, scope: Scope, send: Send, opened: Opened) -> None:
         self._send = send
         self._upstream = opened.upstream
         self._route = opened.route
-        self._caller = opened.caller
         self._id = f"tgc_{new_turn_id().removeprefix(PREFIX)}"
         self._front: SocketConnection = connection_of(scope)
         self._loop = asyncio.get_running_loop()
         self._heard_at = self._loop.time()
-        self._owner = owner_of(scope["headers"])
-        self._owner_digest = owner_digest(server.judging.ledger, self._owner)
-        self._conversation = conversation_of(scope["headers"], self._owner)
+        self._requests = SocketRequests(host, scope, opened.route, opened.caller, self)
         self._announces = any(name.lower() == ANNOUNCE for name, _ in scope["headers"])
         self._lanes: dict[str | None, Lane] = {}
         self._lane_tasks: set[asyncio.Task[None]] = set()
-        self._admitted: dict[str, Caller] = {}
-        """Who was let in for each turn that has not ended."""
-        self._known: OrderedDict[str, Toolset] = OrderedDict()
         self._waiting = 0
         self._room = asyncio.Event()
         self._settled = asyncio.Event()
@@ -216,12 +151,8 @@ class SocketRelay:
         return not self._gone
 
     def begin(self, lane: Lane, tools: Toolset) -> LaneTurn:
-        """A turn for a response that the upstream begins by itself: the one that follows a steered one."""
-        turn = self._turn(lane, self._caller, tools, b"")
-        self._register(turn, lane)
-        if (stop := self._stop_of(turn.facts())) is not None:
-            turn.stop(stop)
-        return turn
+        """A turn for a response that the upstream begins by itself."""
+        return self._requests.begin(lane, tools)
 
     async def announce(self, turn: LaneTurn) -> None:
         """A turn is about to begin; tell the client which, if it wants to know."""
@@ -233,22 +164,12 @@ class SocketRelay:
 
     def remember(self, response_id: str, tools: Toolset) -> None:
         """A response has begun; another one may go on from it."""
-        self._known[response_id] = tools
-        if len(self._known) > MAX_REMEMBERED:
-            self._known.popitem(last=False)
+        self._requests.remember(response_id, tools)
 
     def settle(self, turn: LaneTurn) -> None:
         """A turn has ended."""
-        turn_id = turn.start.turn_id
-        if self._server.judging.live.pop(turn_id, None) is None:
-            return
-        if (caller := self._admitted.pop(turn_id, None)) is not None:
-            self._server.desk.leave(caller)
-        if (conversation := self._conversation_in(turn.lane)) is not None:
-            self._server.shared.conversations.end(conversation, turn_id, turn)
-        turn.close()
-        self._server.over(turn)
-        self._settled.set()
+        if self._requests.settle(turn):
+            self._settled.set()
 
     def heard(self, size: int) -> None:
         """So many bytes of what has arrived wait no longer."""
@@ -271,7 +192,7 @@ class SocketRelay:
                 return End(closed.code, closed.reason)
             self._heard_at = self._loop.time()
             arrival = SPEECH.arrival(payload)
-            lane = self._lane(arrival.lane)
+            lane = self.lane(arrival.lane)
             if lane is None:
                 return End(TOO_MUCH, "too many lanes")
             data = message(payload, text=text)
@@ -281,7 +202,7 @@ class SocketRelay:
                 self._room.clear()
                 await self._room.wait()
 
-    def _lane(self, name: str | None) -> Lane | None:
+    def lane(self, name: str | None) -> Lane | None:
         """The lane of that name; None if there are too many."""
         lane = self._lanes.get(name)
         if lane is None and len(self._lanes) < MAX_LANES:
@@ -305,97 +226,16 @@ class SocketRelay:
                 continue
             self._heard_at = self._loop.time()
             text = event.get("text")
-            payload = await self._ask(event["bytes"] if text is None else text.encode())
+            payload = await self._requests.ask(event["bytes"] if text is None else text.encode())
             if payload is not None:
                 try:
                     await self._upstream.send(payload, text=text is not None)
                 except Closed:
                     self._over = True  # the other direction says how
 
-    async def _ask(self, payload: bytes) -> bytes | None:
-        """What goes upstream of a message of the client; None if it may not, and the client was told."""
-        wish = SPEECH.wish(payload)
-        if wish.creates:
-            return await self._ask_for_response(payload, wish)
-        start = self._start(self._caller)
-        if (stop := self._stop_of(facts_of(start))) is None:
-            return payload
-        await self._tell_stopped(stop, start.turn_id, wish.lane)
-        return None
-
-    async def _ask_for_response(self, payload: bytes, wish: Wish) -> bytes | None:
-        lane = self._lane(wish.lane)
-        if self._front.draining.is_set():
-            why = "turngate is shutting down: open another connection."
-            await self._refuse(503, Reason.SHUTDOWN.value, why, wish.lane)
-            return None
-        if lane is None or sum(len(each.turns) for each in self._lanes.values()) >= MAX_TURNS:
-            why = f"More than {MAX_TURNS} responses at once are asked for on one connection."
-            await self._refuse(429, "too_many_responses", why, wish.lane)
-            return None
-        caller = await self._server.desk.admit(self._scope["headers"], self._route.upstream)
-        if isinstance(caller, Denial):
-            await self._refuse(caller.status, caller.code, caller.message, wish.lane)
-            return None
-        tools = SPEECH.toolset(payload, wish, self._known)
-        if tools == lane.tools:
-            tools = lane.tools  # agents send the same with each request: one copy is enough
-        turn = self._turn(lane, caller, tools, payload)
-        if (stop := self._stop_of(turn.facts())) is not None:
-            self._server.desk.leave(caller)
-            await self._tell_stopped(stop, turn.start.turn_id, wish.lane)
-            return None
-        self._admitted[turn.start.turn_id] = caller
-        self._register(turn, lane)
-        if (conversation := self._conversation_in(lane)) is not None:
-            await self._server.shared.conversations.begin(conversation, turn.start.turn_id, turn)
-        strips = self._server.config.policy.strip_disabled_tools and not signed_fields(caller.headers)
-        return turn.offered(payload) if strips else payload
-
-    def _turn(self, lane: Lane, caller: Caller, tools: Toolset, request: bytes) -> LaneTurn:
-        server = self._server
-        reply = LaneReply(self.post, self._front.abort)
-        rules = server.desk.rules(caller, self._route.upstream)
-        turn = LaneTurn(server.judging, self._route, self._start(caller), request, rules, tools, lane, reply)
-        turn.owner = self._owner
-        return turn
-
-    def _register(self, turn: LaneTurn, lane: Lane) -> None:
-        """Have it where a stop finds it, before the upstream is asked."""
-        self._server.judging.live[turn.start.turn_id] = turn
-        lane.add(turn)
-        self._server.trace(turn, self._scope["headers"])
-
-    def _start(self, caller: Caller) -> TurnStart:
-        return start_of(self._route, caller, self._owner_digest)
-
-    def _conversation_in(self, lane: Lane) -> bytes | None:
-        """The conversation that the client has named, in this lane: lanes run side by side."""
-        if self._conversation is None or lane.name is None:
-            return self._conversation
-        return hashlib.sha256(self._conversation + lane.name.encode()).digest()
-
-    def _stop_of(self, facts: TurnFacts) -> Stop | None:
-        latches = self._server.judging.ledger.latches
-        latch = latches.covering(facts) if latches else None
-        return None if latch is None else Stop.by(latch)
-
-    async def _tell_stopped(self, stop: Stop, turn_id: str, lane: str | None) -> None:
-        codes = (stop.finding.code,)
-        verdict = Verdict(stop.outcome, stop.reason, (stop.finding,), codes)
-        notice = BlockNotice(turn_id, verdict, self._route.upstream.policy.handoff)
-        self._server.refused(codes[0].value)
-        _log.info("refused", status=REFUSED, code=codes[0].value, turn=turn_id, latch=stop.latch)
-        await self._error(REFUSED, notice.message, notice.details, lane)
-
-    async def _refuse(self, status: int, code: str, why: str, lane: str | None) -> None:
-        self._server.refused(code)
-        _log.info("refused", status=status, code=code)
-        await self._error(status, why, refused(code), lane)
-
-    async def _error(self, status: int, text: str, details: Mapping[str, object], lane: str | None) -> None:
-        for payload, is_text in payloads(SPEECH.error(status, text, details, lane)):
-            await self.post(payload, is_text)
+    def count_turns(self) -> int:
+        """How many turns are in its lanes."""
+        return sum(len(lane.turns) for lane in self._lanes.values())
 
     # The end.
 
@@ -474,11 +314,6 @@ class SocketRelay:
         await closing
 
 
-def start_of(route: Route, caller: Caller, owner: str = "") -> TurnStart:
-    """What is known of a turn before it begins."""
-    return turn_start(new_turn_id(), METHOD, route, caller, SPEECH.dialect, owner, streamed=True)
-
-
 def crossing(headers: Pairs, connection_id: str) -> Pairs:
     """The fields of the upstream's answer that go to the client, and the connection's name."""
     fields = response_headers(headers, turn_id=connection_id, streamed=False, keep_length=False)
@@ -487,8 +322,3 @@ def crossing(headers: Pairs, connection_id: str) -> Pairs:
         for name, value in fields
         if not name.lower().startswith(HANDSHAKE)
     ]
-
-
-def refused(code: str) -> dict[str, object]:
-    """What stands beside the dialect's own fields of an error where there is no turn."""
-    return {"turn": "", "outcome": "refused", "reason": code, "codes": [code], "retry": "no", "handoff": ""}
