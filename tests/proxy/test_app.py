@@ -201,6 +201,9 @@ ODD = {
     "a stream that says JSON": plain(TOOL_TURN),
     "JSON that says stream": plain(json_turn(), "text/event-stream"),
     "compressed": plain(gzip.compress(TOOL_TURN), "text/event-stream", more="Content-Encoding: gzip\r\n"),
+    "of a charset that hides it": plain(
+        TOOL_TURN.replace(b"_", b"+AF8-"), "text/event-stream; charset=utf-7"
+    ),
     "twice compressed": plain(TOOL_TURN, "text/event-stream", more="Content-Encoding: identity, br\r\n"),
 }
 

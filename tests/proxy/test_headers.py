@@ -169,6 +169,10 @@ def test_a_stream_asks_not_to_be_buffered_unless_the_upstream_has_said_how() -> 
         ([b"json"], ""),
         ([b""], ""),
         ([b"text/\xe9"], ""),
+        ([b'application/json; a="b"; Charset = "ISO-8859-1"'], "application/json"),
+        ([b"text/plain;charset=utf-16LE"], "text/plain"),
+        ([b"application/json; charset=UTF-7"], "application/json; charset=utf-7"),
+        ([b"application/json; charset=utf-8; charset='IBM037'"], "application/json; charset=ibm037"),
     ],
 )
 def test_the_media_type_is_one_or_none(values: list[bytes], expected: str) -> None:

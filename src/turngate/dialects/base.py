@@ -55,6 +55,7 @@ _ESCAPED_LETTER = re.compile(rb"\\u(?:00(?:4[1-9a-f]|5[0-9af]|6[1-9a-f]|7[0-9a]|
 
 _NOT_TAME = re.compile(r"[^\w.:/ -]")
 
+CARRIAGE_RETURN = 0x0D
 LINE_FEED = 0x0A
 """A line of a frame's data on its own is another event to some clients. Looked for as a number: a text of one byte costs ten times as much."""
 
@@ -106,7 +107,7 @@ def may_carry(raw: bytes, carriers: Sequence[bytes]) -> bool:
     low = raw.lower().replace(b"\0", b"")
     if _speaks_of(low, carriers):
         return True
-    if raw.isascii() and LINE_FEED not in raw:
+    if raw.isascii() and LINE_FEED not in raw and CARRIAGE_RETURN not in raw:
         return False
     kept = low.decode("utf-8", "ignore").casefold().encode()
     joined = b"".join(line.removeprefix(b"data:").removeprefix(b" ") for line in kept.splitlines())

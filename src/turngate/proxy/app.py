@@ -282,7 +282,7 @@ class Gate:
         )
         reply.prepare(response.status, headers)
         if turn is None:
-            await self._answer_unclaimed(response, reply, route, kind)
+            await self._answer_unclaimed(response, reply, route)
             return
         coding = content_coding(response.headers)
         failed = not 200 <= response.status < 300
@@ -302,31 +302,10 @@ class Gate:
             message = f"The upstream answered with media type {kind[:64]!r}, which cannot be judged."
             await self.answers.refuse(reply, 400, Code.UNSUPPORTED_EVENT, message, turn.dialect)
 
-    async def _answer_unclaimed(
-        self, response: UpstreamResponse, reply: Reply, route: Route, kind: str
-    ) -> None:
+    async def _answer_unclaimed(self, response: UpstreamResponse, reply: Reply, route: Route) -> None:
         upstream, counters = route.upstream, self.counters
-        looked_at = kind in passthrough.LOOKED_AT and not passthrough.carries_no_turn(route.path)
-        unreadable = looked_at and content_coding(response.headers) not in ("", "identity")
-        doubtful = unreadable or kind in passthrough.STREAM_TYPES
-        limit = upstream.policy.limits.frame_bytes
-        if looked_at and not doubtful:
-            body, end = await passthrough.read_whole(response, limit)
-            doubtful = end is None or passthrough.has_turn_shape(body)
-            if not doubtful or upstream.unjudged == "pass":
-                counters.passed += not doubtful
-                counters.unjudged += doubtful
-                await reply.write(body)
-                if end is None:
-                    await passthrough.pass_on(response, reply)
-                    return
-                response.close()
-                if end.clean:
-                    await reply.end()
-                else:
-                    reply.cut()
-                return
-        if doubtful and upstream.unjudged == "block":
+        look = await passthrough.look_at(response, route.path, upstream.policy.limits.frame_bytes)
+        if look.doubtful and upstream.unjudged == "block":
             counters.refused += 1
             response.abort()
             message = (
@@ -335,9 +314,9 @@ class Gate:
             )
             await self.answers.refuse(reply, 400, Code.UNSUPPORTED_EVENT, message)
             return
-        counters.unjudged += doubtful
-        counters.passed += not doubtful
-        await passthrough.pass_on(response, reply)
+        counters.unjudged += look.doubtful
+        counters.passed += not look.doubtful
+        await passthrough.pass_on(response, reply, look.body, look.end)
 
     async def cancel(self, turn_id: str, owner: bytes) -> Cancelled | None:
         """Cancel a turn for its application, whichever worker has it."""

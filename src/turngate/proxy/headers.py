@@ -78,6 +78,9 @@ END_TO_END = frozenset(
 _END_TO_END_PREFIXES = (b"anthropic-", b"openai-", b"x-amz-", b"x-goog-", b"x-stainless-", OWN_PREFIX)
 
 _AWS_SIGNATURE = re.compile(rb"AWS4-.*\bSignedHeaders=([^,\s]+)")
+_CHARSET = re.compile(r"charset\s*=[\s\"']*([^\s\"',;]+)")
+_LIKE_ASCII = re.compile(r"utf-?8|utf-?(16|32)(-?[bl]e)?|(us-)?ascii|iso-?8859-\d+|latin-?1|windows-125\d")
+"""Charsets in which the bytes of ASCII text stay ASCII text, perhaps with NULs between them."""
 _MEDIA_TYPE = re.compile(r"[!#$%&'*+\-.^_`|~0-9a-z]+/[!#$%&'*+\-.^_`|~0-9a-z]+")
 
 
@@ -138,7 +141,10 @@ def response_headers(
 
 
 def media_type(headers: Iterable[tuple[bytes, bytes]]) -> str:
-    """`type/subtype` in lower case without parameters; empty if there is none, it is invalid, or several differ."""
+    """`type/subtype` in lower case; empty if there is none, it is invalid, or several differ.
+
+    Of its parameters only a charset stays that lets ASCII bytes mean something else: some clients read the body by it.
+    """
     found: str | None = None
     for name, value in headers:
         if name.lower() == b"content-type":
@@ -191,5 +197,9 @@ def _demand_safe(fields: Headers) -> None:
 
 @functools.lru_cache(64)  # a provider answers with few
 def _media_type(value: bytes) -> str:
-    kind = value.decode("latin-1").partition(";")[0].strip(" \t").lower()
-    return kind if _MEDIA_TYPE.fullmatch(kind) else ""
+    kind, _, parameters = value.decode("latin-1").lower().partition(";")
+    kind = kind.strip(" \t")
+    if not _MEDIA_TYPE.fullmatch(kind):
+        return ""
+    foreign = [name for name in _CHARSET.findall(parameters) if not _LIKE_ASCII.fullmatch(name)]
+    return f"{kind}; charset={foreign[0]}" if foreign else kind
