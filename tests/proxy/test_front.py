@@ -84,6 +84,7 @@ def test_every_uvicorn_attribute_that_is_relied_on_is_there() -> None:
     assert callable(flow.resume_reading)
     source = inspect.getsource(RequestResponseCycle)
     for name in (
+        "chunked_encoding",
         "disconnected",
         "keep_alive",
         "message_event",

@@ -263,13 +263,14 @@ class FrontProtocol(HttpToolsProtocol):
         cycle = self._answering
         if cycle is None or number != self._begun:
             return False
-        if self.transport.is_closing():
+        transport = self.transport
+        if transport.is_closing():
             return True
-        if self.flow.write_paused or not cycle.response_started:
+        if (
+            self.flow.write_paused or not cycle.chunked_encoding
+        ):  # which nobody knows before the response has started
             return False
-        if cycle.response_complete or not cycle.chunked_encoding:
-            return False
-        self.transport.write(b"%x\r\n%b\r\n" % (len(body), body))
+        transport.write(b"%x\r\n%b\r\n" % (len(body), body))
         return True
 
     def watch(self, number: int, left: Callable[[], None]) -> None:
