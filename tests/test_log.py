@@ -103,7 +103,7 @@ def test_a_traceback_keeps_its_lines_and_no_other_control(
     try:
         raise RuntimeError("\x1b[2J")  # noqa: TRY301 -- a traceback is what this is about
     except RuntimeError:
-        structlog.get_logger("turngate").exception("failed")
+        structlog.get_logger("turngate").error("failed", exc_info=True)
     out = capsys.readouterr().err
     assert "RuntimeError: \\x1b[2J" in out.replace("\\\\", "\\")
     assert "\x1b" not in out
@@ -118,6 +118,20 @@ def test_uvicorns_lines_take_the_same_way(capsys: pytest.CaptureFixture[str]) ->
     (line,) = lines(capsys)
     entry = json.loads(line)
     assert (entry["level"], entry["event"]) == ("warning", r"bad request from \x1b[2J")
+
+
+def test_what_is_bound_is_said_with_each_line_that_has_no_word_of_its_own_for_it(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    configure(LogConfig(LogFormat.JSON))
+    log = structlog.get_logger("turngate").bind(trace_id="a", span_id="b")
+    log.info("turn", span_id="c")
+    log.info("turn")
+    said = [json.loads(line) for line in lines(capsys)]
+    assert [(line["event"], line["trace_id"], line["span_id"]) for line in said] == [
+        ("turn", "a", "c"),
+        ("turn", "a", "b"),
+    ]
 
 
 @pytest.mark.parametrize(("level", "count"), [("debug", 4), ("info", 3), ("warning", 2), ("error", 1)])

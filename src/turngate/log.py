@@ -23,8 +23,6 @@ _CONTROLS = {
     **{code: f"\\u{code:04x}" for code in (0x2028, 0x2029, *range(0x202A, 0x202F), *range(0x2066, 0x206A))},
 }
 """C0 and C1 controls, line and paragraph separators, and what turns the writing direction."""
-_LEVELS = {"warn": "warning", "exception": "error"}
-"""Methods of a logger whose level has another name."""
 _CONTROLS_IN_TRACEBACK = {code: text for code, text in _CONTROLS.items() if code != ord("\n")}
 
 
@@ -48,7 +46,7 @@ def escape_controls(_logger: Any, _name: str, line: MutableMapping[str, Any]) ->
 
 def complete(logger: Any, name: str, line: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
     """Add the level, the time, and the traceback where there is one."""
-    line["level"] = _LEVELS.get(name, name)
+    line["level"] = name
     # As `isoformat` has it, at a quarter of the price.
     line["timestamp"] = msgspec.to_builtins(datetime.now(UTC))
     return structlog.processors.format_exc_info(logger, name, line) if "exc_info" in line else line
@@ -68,6 +66,40 @@ def _as_json(line: MutableMapping[str, Any]) -> str:
         return msgspec.json.encode(line).decode()
     except (TypeError, ValueError):
         return json.dumps(line, default=repr)
+
+
+class Logger(structlog.BoundLoggerBase):
+    """A logger that hands its fields on as they are: structlog's own copies them thrice, which is half of what a line costs."""
+
+    least = logging.NOTSET
+    """The level below which nothing is said."""
+
+    def debug(self, event: str, /, **line: Any) -> None:
+        """Say what only a developer wants to know."""
+        self._say(logging.DEBUG, "debug", event, line)
+
+    def info(self, event: str, /, **line: Any) -> None:
+        """Say what has happened."""
+        self._say(logging.INFO, "info", event, line)
+
+    def warning(self, event: str, /, **line: Any) -> None:
+        """Say what somebody should look at."""
+        self._say(logging.WARNING, "warning", event, line)
+
+    def error(self, event: str, /, **line: Any) -> None:
+        """Say what has failed."""
+        self._say(logging.ERROR, "error", event, line)
+
+    def _say(self, level: int, name: str, event: str, line: dict[str, Any]) -> None:
+        if level < self.least:
+            return
+        said: Any = {**self._context, **line, "event": event}
+        try:
+            for process in self._processors:
+                said = process(self._logger, name, said)
+        except structlog.DropEvent:
+            return
+        self._logger.msg(said)
 
 
 class Stream:
@@ -106,7 +138,7 @@ def configure(config: LogConfig) -> None:
         ]
     structlog.configure(
         processors=[complete, *rendering],
-        wrapper_class=structlog.make_filtering_bound_logger(level),
+        wrapper_class=type("Logger", (Logger,), {"least": level}),
         logger_factory=structlog.WriteLoggerFactory(cast("TextIO", stream)),
         cache_logger_on_first_use=True,
     )

@@ -48,7 +48,8 @@ def _figures(turn: TurnRelay, reply: Reply, session: Session, verdict: Verdict) 
 def _log_turn(turn: TurnRelay, session: Session, counted: TurnFigures, trace: TurnTrace | None) -> None:
     """One line a turn: what was decided and why, never what was said."""
     tally, held = session.tally, counted.held_s
-    _log.info(
+    log = _log if trace is None else _log.bind(trace_id=trace.trace_id, span_id=trace.span_id)
+    log.info(
         "turn",
         turn=turn.start.turn_id,
         upstream=counted.upstream,
@@ -64,5 +65,4 @@ def _log_turn(turn: TurnRelay, session: Session, counted: TurnFigures, trace: Tu
         bytes_held=session.gate.held_bytes,
         bytes_injected=tally.bytes_injected,
         held_s=None if held is None else round(held, 4),
-        **({} if trace is None else {"trace_id": trace.trace_id, "span_id": trace.span_id}),
     )
