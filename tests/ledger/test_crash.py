@@ -49,17 +49,18 @@ asyncio.run(main())
 def run_until_killed(path: Path, failpoint: str | None, seconds: float | None) -> list[str]:
     """Run the worker until it dies; returns the turns that it was given receipts for."""
     environment = {**os.environ, "TURNGATE_FAILPOINT": failpoint or ""}
+    # `communicate` does not see what a buffer has read beyond the first line.
     with subprocess.Popen(
-        [sys.executable, "-c", WORKER, str(path)], env=environment, stdout=subprocess.PIPE, text=True
+        [sys.executable, "-c", WORKER, str(path)], env=environment, stdout=subprocess.PIPE, bufsize=0
     ) as process:
         assert process.stdout is not None
-        first = process.stdout.readline() if seconds is not None else ""
+        first = process.stdout.readline() if seconds is not None else b""
         if seconds is not None:
             time.sleep(seconds)
             process.send_signal(signal.SIGKILL)
         output = first + process.communicate(timeout=60)[0]
     assert process.returncode == -signal.SIGKILL
-    return [line for line in output.split("\n")[:-1] if line]
+    return [line.decode() for line in output.split(b"\n")[:-1] if line]
 
 
 def check_after(path: Path, receipts: list[str]) -> None:
