@@ -9,6 +9,8 @@ from typing import Any
 
 import pytest
 
+from turngate.core.event import Defect
+from turngate.core.frame import Frame
 from turngate.core.framing import MESSAGES, SSE
 from turngate.core.messages import message, payloads
 from turngate.core.policy import TurnPolicy
@@ -96,6 +98,37 @@ def test_a_message_says_where_it_belongs() -> None:
     )
     for unreadable in (b"", b"[]", b"\xff", b"[" * 5000, b'{"stream_id":1}', b'{"response":[]}'):
         assert SPEECH.arrival(unreadable) == Arrival()
+
+
+@pytest.mark.parametrize(
+    ("fields", "in_two"),
+    [
+        ('"stream_id":"a"', False),
+        ('"stream_id":"a","stream_id":"a"', False),
+        ('"stream_id":"a","delta":"\\"stream_id\\": stream_id \\u00e9"', False),
+        ('"stream_id":"a","part":{"stream_id":"b"}', False),
+        ('"stream_id":"b","stream_id":"a"', True),
+        ('"stream_id":null,"stream_id":"a"', True),
+        ('"stre\\u0061m_id":"b","stream_id":"a"', True),
+        ('"Stream_ID":"b","stream_id":"a"', True),
+        ('"\u017ftream_id":"b","stream_id":"a"', True),
+        ('"stream_id":1,"stream_id":"a","x":NaN', True),
+    ],
+)
+def test_a_message_that_readers_place_in_two_lanes_says_so(fields: str, *, in_two: bool) -> None:
+    arrival = SPEECH.arrival(f'{{"type":"response.output_text.delta",{fields}}}'.encode())
+    assert (arrival.lane, arrival.in_two_lanes) == ("a", in_two)
+
+
+def test_what_is_not_of_the_lane_in_which_it_is_judged_is_held_if_it_may_carry_a_call() -> None:
+    item = {"id": "fc", "type": "function_call", "call_id": "c", "name": "ls", "arguments": "{}"}
+    added = {"type": "response.output_item.added", "sequence_number": 0, "output_index": 0, "item": item}
+    for lane, stream_id, ours in ((None, 7, False), ("a", "a", True)):
+        data = json.dumps({**added, "stream_id": stream_id}).encode()
+        assert SPEECH.arrival(data).lane == lane
+        decoder = SPEECH.decoder(Toolset({"ls": Tool("ls")}), TurnPolicy(), lane)
+        found = [each for each in decoder.decode(Frame(b"", data)) if isinstance(each, Defect)]
+        assert [each.may_carry_call for each in found] == ([] if ours else [True])
 
 
 def test_a_request_says_what_it_goes_on_from() -> None:

@@ -174,6 +174,23 @@ def test_a_message_that_nobody_would_hold_ends_the_connection(run: Run, tmp_path
     run(main())
 
 
+@pytest.mark.parametrize("key", ["stream_id", "stre\\u0061m_id"])
+def test_a_message_of_two_lanes_ends_the_connection(run: Run, tmp_path: Path, key: str) -> None:
+    whole = turn(lane="a")
+    failed = f'{{"type": "error", "{key}": "a", "stream_id": "b", "error": {{"code": "x", "message": "no"}}}}'
+
+    async def main() -> None:
+        async with socketed(tmp_path, Provider([*whole[:-1], failed, whole[-1]])) as world:
+            async with connected(world) as client:
+                await ask(client, stream_id="a")
+                got = await read_to_end(client)
+            assert got[:-1] == whole[:BEFORE_CALL]
+            assert details(got[-1])["outcome"] == "blocked"
+            assert (client.close_code, client.close_reason) == (1011, "a message of two lanes")
+
+    run(main())
+
+
 def test_a_request_that_is_too_large_ends_the_connection_and_goes_nowhere(run: Run, tmp_path: Path) -> None:
     async def main() -> None:
         provider = Provider()

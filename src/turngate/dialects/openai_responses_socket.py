@@ -17,15 +17,16 @@ from typing import Any, ClassVar
 import msgspec
 from msgspec import UNSET, Raw, Struct, UnsetType, structs
 
+from turngate.core.event import Defect, Event
 from turngate.core.finding import Code
-from turngate.core.json_text import read_lenient
+from turngate.core.json_text import read_every, read_lenient
 from turngate.core.messages import MessagesFramer, message
 from turngate.core.policy import TurnPolicy
 from turngate.core.toolset import Toolset
 from turngate.core.verdict import BlockNotice
 from turngate.dialects import openai_responses_block as told
-from turngate.dialects.base import encode, may_hold, text_or_none
-from turngate.dialects.openai_responses import BEGINS, TERMINALS, OpenAIResponses, ResponsesDecoder
+from turngate.dialects.base import encode, may_carry, may_hold, text_or_none
+from turngate.dialects.openai_responses import BEGINS, CARRIERS, TERMINALS, OpenAIResponses, ResponsesDecoder
 
 REFUSED = 400
 """The `status` of what the gate did not release: no client asks again for it."""
@@ -56,6 +57,10 @@ _LANE = re.compile(r"[A-Za-z0-9_.-]{1,256}")
 """A name that the server takes; what it says of any other is said in the default lane."""
 
 
+_HIDES_LETTER = re.compile(rb"\\u0[01]|\xc5\xbf")
+"""A letter of a key as an escape, or the sign that Go takes for an S."""
+
+
 @dataclass(frozen=True, slots=True)
 class Arrival:
     """Where a message of the server belongs."""
@@ -63,6 +68,8 @@ class Arrival:
     kind: str = ""
     lane: str | None = None
     response_id: str | None = None
+    in_two_lanes: bool = False
+    """Whether readers differ about the lane: of equal keys some take the first, and Go takes one in another case for the key."""
 
     @property
     def begins(self) -> bool:
@@ -108,8 +115,10 @@ class ResponsesSocket:
                 text_or_none(value.get("type")) or "",
                 text_or_none(value.get("stream_id")),
                 text_or_none(response.get("id")) if isinstance(response, dict) else None,
+                _names_two_lanes(data),
             )
-        return Arrival(event.type, event.stream_id, event.response.id if event.response is not None else None)
+        response_id = event.response.id if event.response is not None else None
+        return Arrival(event.type, event.stream_id, response_id, _names_two_lanes(data))
 
     def wish(self, data: bytes) -> Wish:
         """Read what a message of the client asks for."""
@@ -141,9 +150,12 @@ class ResponsesSocket:
 
     def carries_call(self, data: bytes, policy: TurnPolicy) -> bool:
         """Whether somebody could read a call out of a written message that belongs to no response."""
-        decoder = SocketDecoder(Toolset(), policy, None)
         frames = MessagesFramer(policy.limits.frame_bytes).receive_data(data)
-        return any(may_hold(decoder.decode(frame)) for frame in frames)
+        lanes = [self.arrival(frame.data or b"").lane for frame in frames]
+        return any(
+            may_hold(SocketDecoder(Toolset(), policy, lane).decode(frame))
+            for lane, frame in zip(lanes, frames, strict=True)
+        )
 
     def announcement(self, turn_id: str, lane: str | None) -> bytes:
         """An event that names a turn to whoever wants to know, as a message."""
@@ -161,7 +173,16 @@ class SocketDecoder(ResponsesDecoder):
 
     def __init__(self, tools: Toolset, policy: TurnPolicy, lane: str | None) -> None:
         super().__init__(tools, policy, streamed=True)
+        self._lane = lane
         self._shown.write = lambda event: _written(event, lane)
+
+    def _typed(self, value: Mapping[str, Any], data: bytes, name: str | None) -> list[Event]:
+        """The event, and the finding that a client places it in no lane that there is: the name of one is a text."""
+        events = super()._typed(value, data, name)
+        if value.get("stream_id") == self._lane:
+            return events
+        suspect = may_carry(data, CARRIERS)
+        return [*events, Defect(Code.INVALID_EVENT, "an event of another lane", may_carry_call=suspect)]
 
     def keep_alive(self) -> bytes:
         """OpenAI's own event: a blank line is no message."""
@@ -179,6 +200,15 @@ def _written(event: Mapping[str, Any], lane: str | None) -> bytes:
 
 def _lane(name: str | None) -> str | None:
     return name if name is not None and _LANE.fullmatch(name) else None
+
+
+def _names_two_lanes(data: bytes) -> bool:
+    if data.lower().count(b"stream_id") < 2 and _HIDES_LETTER.search(data) is None:
+        return False
+    reading = read_every(data.decode(errors="replace"))
+    value = reading.value if reading is not None else None
+    named: Any = value.get("stream_id", ()) if isinstance(value, dict) else ()
+    return any(name != named[0] for name in named)
 
 
 def _read(data: bytes) -> Mapping[str, Any]:

@@ -192,6 +192,9 @@ class SocketRelay:
                 return End(closed.code, closed.reason)
             self._heard_at = self._loop.time()
             arrival = SPEECH.arrival(payload)
+            if arrival.in_two_lanes:
+                # It may have ended a response of either, so that nothing more could be proved of them.
+                return End(INTERNAL_ERROR, "a message of two lanes")
             lane = self.lane(arrival.lane)
             if lane is None:
                 return End(TOO_MUCH, "too many lanes")
