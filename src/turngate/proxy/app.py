@@ -9,7 +9,8 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from functools import lru_cache, partial
+from typing import TYPE_CHECKING, Any, Final
 
 from starlette.types import ASGIApp, Receive, Scope, Send
 
@@ -65,6 +66,9 @@ if TYPE_CHECKING:
 
 Relay = Callable[[Scope, Receive, Reply, Route, Caller, Dialect | None], Awaitable[None]]
 
+OWNERS: Final = 1024
+"""Owners whose digest is kept: an application asks for turn after turn under the same credentials."""
+
 
 @dataclass(slots=True)
 class Gate:
@@ -85,11 +89,13 @@ class Gate:
     counts: TurnCounts = field(init=False)
     sockets: SocketServer = field(init=False)
     desk: Desk = field(init=False)
+    owner_digest: Callable[[bytes], str] = field(init=False)
 
     def __post_init__(self) -> None:
         """Have what the gate counts read when it is scraped, and let nobody in who is unknown."""
         self.metrics = Metrics(self.state)
         self.counts = self.shared.counts or self.metrics
+        self.owner_digest = lru_cache(OWNERS)(partial(owner_digest, self.judging.ledger))
         keys = gate_key_path(self.config.ledger.place.files)
         self.desk = Desk(self.config, keys, self._digest, allowances=self.shared.allowances)
         self.sockets = SocketServer(
@@ -165,8 +171,7 @@ class Gate:
             )
             return
         owner = owner_of(scope["headers"])
-        digest = owner_digest(self.judging.ledger, owner)
-        start = turn_start(turn_id, scope["method"], route, caller, dialect, digest)
+        start = turn_start(turn_id, scope["method"], route, caller, dialect, self.owner_digest(owner))
         rules = self.desk.rules(caller, route.upstream)
         turn = None if dialect is None else HttpTurn(self.judging, route, dialect, start, body, rules)
         under_way = turn or UnjudgedRequest(start)
