@@ -187,6 +187,13 @@ def test_a_message_of_two_lanes_ends_the_connection(run: Run, tmp_path: Path, ke
             assert got[:-1] == whole[:BEFORE_CALL]
             assert details(got[-1])["outcome"] == "blocked"
             assert (client.close_code, client.close_reason) == (1011, "a message of two lanes")
+        provider = Provider([*whole[:-1], failed, whole[-1]])
+        async with (
+            socketed(tmp_path, provider, provider={"mode": "observe"}) as world,
+            connected(world) as client,
+        ):
+            await ask(client, stream_id="a")
+            assert [*await read_turn(client), *await read_turn(client)] == [*whole[:-1], failed, whole[-1]]
 
     run(main())
 

@@ -184,7 +184,8 @@ class SocketRelay:
     # Upstream to client.
 
     async def _from_upstream(self) -> End:
-        limit = self._route.upstream.policy.limits.frame_bytes
+        policy = self._route.upstream.policy
+        limit = policy.limits.frame_bytes
         while True:
             try:
                 payload, text = await self._upstream.receive()
@@ -192,7 +193,7 @@ class SocketRelay:
                 return End(closed.code, closed.reason)
             self._heard_at = self._loop.time()
             arrival = SPEECH.arrival(payload)
-            if arrival.in_two_lanes:
+            if arrival.in_two_lanes and policy.mode is Mode.ENFORCE:
                 # It may have ended a response of either, so that nothing more could be proved of them.
                 return End(INTERNAL_ERROR, "a message of two lanes")
             lane = self.lane(arrival.lane)
