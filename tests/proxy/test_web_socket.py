@@ -193,7 +193,7 @@ def test_a_message_of_two_lanes_ends_the_connection(run: Run, tmp_path: Path, ke
             connected(world) as client,
         ):
             await ask(client, stream_id="a")
-            assert [*await read_turn(client), *await read_turn(client)] == [*whole[:-1], failed, whole[-1]]
+            assert sorted([*await read_turn(client), *await read_turn(client)]) == sorted([*whole, failed])
 
     run(main())
 
