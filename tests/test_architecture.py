@@ -33,7 +33,14 @@ STDLIB_IN_CORE = {
 # What each package may import, beside the standard library. Anything absent here is free.
 ALLOWED = {
     "core": {*STDLIB_IN_CORE, "msgspec", "turngate.core", "turngate.errors"},
-    "rules": {*STDLIB_IN_CORE, "turngate.core", "turngate.errors", "turngate.rules", "turngate.schema"},
+    "rules": {
+        *STDLIB_IN_CORE,
+        "msgspec",
+        "turngate.core",
+        "turngate.errors",
+        "turngate.rules",
+        "turngate.schema",
+    },
     "dialects": {
         *STDLIB_IN_CORE,
         "importlib",

@@ -5,9 +5,8 @@ from __future__ import annotations
 import hashlib
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 
-from msgspec import structs
+from msgspec import Struct, structs
 
 from turngate.access.tenant import Caller
 from turngate.core.check import CallCheck
@@ -28,8 +27,7 @@ _UNCHECKED = CallCheck()
 Digest = Callable[[str, int, str, bytes], str | None]
 
 
-@dataclass(frozen=True, slots=True)
-class Clock:
+class Clock(Struct, frozen=True):
     """Maps the loop's monotonic seconds to wall-clock seconds since the epoch, from one reading of both."""
 
     offset: float

@@ -118,11 +118,11 @@ class TurnRelay:
         dialect: Dialect,
         start: TurnStart,
         request_body: bytes,
-        rules: ToolRules | None = None,
+        rules: ToolRules,
         tools: Toolset | None = None,
     ) -> None:
         self.dialect = dialect
-        self._rules = rules or ToolRules()
+        self._rules = rules
         self.question: Question | None = None
         """What it waits for, or waited for last, before its release."""
         self.gone = False
@@ -387,7 +387,7 @@ class TurnRelay:
         judging, judged = self._judging, self._judgement
         if judged is not None and judging.authorizer is not None:
             yield judging.authorizer.ask(self.start, session.turn.agent_calls, judged.checks)
-        if judged is not None and strictest(judged.actions.values()) is RuleAction.CONFIRM:
+        if judged is not None and judged.actions and strictest(judged.actions.values()) is RuleAction.CONFIRM:
             yield Confirmation(self._loop.time() + judging.confirm_s)
 
     async def _refuse(self, session: Session, reply: Reply, reason: Reason, code: Code, message: str) -> None:

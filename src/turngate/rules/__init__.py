@@ -10,6 +10,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from msgspec import Struct
+
 from turngate.core.check import CallCheck
 from turngate.core.event import SlotKey
 from turngate.core.finding import Finding
@@ -23,8 +25,7 @@ from turngate.rules.arguments import ArgumentJudge
 from turngate.schema import Vocabulary
 
 
-@dataclass(frozen=True, slots=True)
-class Traits:
+class Traits(Struct, frozen=True):
     """What the rules must know of a dialect."""
 
     sentinel_optional: bool
