@@ -17,9 +17,9 @@ def test_a_client_sees_all_until_something_is_held_and_then_what_overtakes_it() 
     assert (shown.met, shown.ended) == ({0}, set())
     shown.follow([CALL], {0}, ())
     shown.follow([ChoiceOpened(1), TEXT], {0, 1}, ())
-    assert (shown.met, shown.ended) == ({0, 1}, set())
+    assert (shown.met, shown.named, shown.ended) == ({0, 1}, {0}, set())
     shown.follow([Prose(2)], {0, 1, 2}, {0})
-    assert (shown.met, shown.ended) == ({0, 1}, set())
+    assert (shown.met, shown.named, shown.ended) == ({0, 1}, {0}, set())
 
 
 def test_the_end_of_a_choice_is_seen_with_its_frame() -> None:
@@ -43,8 +43,9 @@ def test_what_a_block_ends_has_no_gap_either(choices: set[int], unended: list[in
 def test_a_choice_has_its_role_once_and_its_end_once() -> None:
     text = {"content": "No."}
     assert Shown().ending(0, "No.") == [({"role": "assistant", **text}, None), ({}, "stop")]
-    assert Shown(met={0}).ending(0, "No.") == [(text, None), ({}, "stop")]
-    assert Shown(met={0}, ended={0}).ending(0, "No.") == [(text, None)]
+    assert Shown(met={0}).ending(0, "No.") == [({"role": "assistant", **text}, None), ({}, "stop")]
+    assert Shown(met={0}, named={0}).ending(0, "No.") == [(text, None), ({}, "stop")]
+    assert Shown(met={0}, named={0}, ended={0}).ending(0, "No.") == [(text, None)]
 
 
 def test_an_error_has_the_fields_of_the_format_and_ours_beside_them() -> None:

@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
-import pytest
+from typing import Any
 
+import pytest
+from openai.lib.streaming.chat import ChatCompletionStreamState
+from openai.types.chat import ChatCompletionChunk
+
+from tests.dialects.wire import judge
 from tests.sdk.sdks import CLIENTS
 from tests.sdk.stage import Stage, stream
 from tests.sdk.wires import TEXT, WIRES, Call, sse
+from turngate.core.policy import OnBlock, TurnPolicy
 
 WIRE = WIRES["openai_chat"]
 BAD = Call('{"to": 1}')
@@ -83,3 +89,38 @@ def test_text_of_a_later_choice_does_not_overtake_the_held_start_of_an_earlier_o
         assert seen.endings == {0: "tool_calls", 1: "stop"}
 
     stage.run(main())
+
+
+ROLE = {"role": "assistant"}
+CHUNK = {"id": "c", "object": "chat.completion.chunk", "created": 1, "model": "m"}
+ENTRY = {"index": 0, "id": "call_1", "type": "function", "function": {"name": "rm", "arguments": "{"}}
+
+
+@pytest.mark.parametrize(
+    ("deltas", "more"),
+    [
+        pytest.param(
+            [{**ROLE, "content": ""}, {"tool_calls": [ENTRY]}, {"content": "a"}], {}, id="role first"
+        ),
+        pytest.param([{**ROLE, "tool_calls": [ENTRY]}, {"content": "a"}], {}, id="role held"),
+        pytest.param(
+            [{**ROLE, "tool_calls": [ENTRY]}, {"content": "a"}], {"x": 1}, id="role held, odd chunks"
+        ),
+        pytest.param([{**ROLE, "tool_calls": [ENTRY]}], {}, id="nothing shown"),
+    ],
+)
+def test_the_helper_reads_one_role_whatever_text_has_overtaken(
+    deltas: list[dict[str, Any]], more: dict[str, Any]
+) -> None:
+    chunks = [
+        {**CHUNK, **more, "choices": [{"index": 0, "delta": delta, "finish_reason": None}]}
+        for delta in deltas
+    ]
+    sent = b"".join(map(sse, chunks))
+    turn = judge("openai_chat", sent, policy=TurnPolicy(on_block=OnBlock.NOTICE))
+    state = ChatCompletionStreamState[None]()
+    for block in (turn.passed + turn.told).decode().split("\n\n"):
+        if "{" in block:
+            state.handle_chunk(ChatCompletionChunk.model_validate_json(block.removeprefix("data: ")))
+    message = state.get_final_completion().choices[0].message
+    assert (turn.outcome, message.role, message.tool_calls) == ("blocked", "assistant", None)

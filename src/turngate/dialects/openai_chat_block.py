@@ -29,6 +29,8 @@ class Shown:
 
     met: set[int] = field(default_factory=set)
     """The choices of which it has seen something."""
+    named: set[int] = field(default_factory=set)
+    """Those of which it has seen the first chunk, in which providers name the role. What overtakes that one names it again or never."""
     ended: set[int] = field(default_factory=set)
     """The choices whose end it has seen."""
     holding: bool = False
@@ -38,6 +40,7 @@ class Shown:
         self.holding = self.holding or may_hold(events)
         if not self.holding:
             self.met.update(choices)
+            self.named.update(choices)
             self.ended.update(finished)
         elif _overtake(events):
             self.met.update(event.choice for event in events if isinstance(event, Prose))
@@ -57,7 +60,7 @@ class Shown:
 
     def ending(self, index: int, message: str) -> list[tuple[Mapping[str, str], str | None]]:
         """The deltas, each with its reason, that end a choice quietly, with the message as its text."""
-        role = {} if index in self.met else {"role": "assistant"}
+        role = {} if index in self.named else {"role": "assistant"}
         told: list[tuple[Mapping[str, str], str | None]] = [({**role, "content": message}, None)]
         return told if index in self.ended else [*told, ({}, "stop")]
 
