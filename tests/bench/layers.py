@@ -21,6 +21,7 @@ from tests.bench.bench import cores, pinned_to
 from tests.bench.targets import CHAT, Target, request_bytes
 from turngate.core.action import Action, Decide, Forward, Release
 from turngate.core.frame import Frame
+from turngate.core.gate import Move
 from turngate.core.policy import TurnPolicy
 from turngate.core.session import Session
 from turngate.core.sse import SSEFramer
@@ -88,7 +89,10 @@ def session(request: bytes) -> Session:
 
 def take(turn: Session, data: bytes) -> list[Action]:
     """One read, as the proxy takes it."""
-    return [Forward(data)] if turn.receive_text(data, 1.0) else turn.receive_data(data, 1.0)
+    move = turn.receive_alike(data, 1.0)
+    if move is None:
+        return turn.receive_data(data, 1.0)
+    return [Forward(data)] if move is Move.FORWARD else []
 
 
 def play(sample: Sample, size: int) -> bytes:

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from functools import cache
 from typing import Any
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -17,19 +18,17 @@ from hypothesis import strategies as st
 from tests.fixtures.catalogue import enveloped
 from tests.playbook import Playbook, call, chunk
 from turngate.core import template as template_module
-from turngate.core.action import Forward
+from turngate.core.action import Decide, Forward
 from turngate.core.finding import Code, Finding
-from turngate.core.gate import GateState
+from turngate.core.gate import GateState, Move
 from turngate.core.policy import Limits, Mode, TurnPolicy
-from turngate.core.session import Session
+from turngate.core.session import HeldBudget, Session
 from turngate.core.sse import SSEFramer
-from turngate.core.template import LESSONS, Likeness, Template, template_of, values_of
+from turngate.core.template import LESSONS, Likeness, Strings, Template, template_of
 from turngate.core.verdict import Outcome, Reason
 from turngate.dialects.openai_chat_json import CHUNK
 from turngate.judging import open_session
 from turngate.schema import Vocabulary
-
-VALUES = values_of("content", "stamp")
 
 KINDS = 100 if os.environ.get("TURNGATE_SOAK") == "1" else 3
 """How many kinds of frames of each dialect are changed."""
@@ -39,10 +38,24 @@ def frame(content: str, stamp: str = "1", tail: str = "") -> bytes:
     return f'data: {{"stamp":"{stamp}","delta":{{"content":"{content}"}}{tail}}}\n\n'.encode()
 
 
-def template(first: bytes, second: bytes) -> Template:
-    learned = template_of(first, second, VALUES)
+def strings(raw: bytes) -> Strings:
+    """The strings of a frame that may say anything, as a decoder would name them."""
+    found = re.findall(rb'"(content|stamp|arguments)" ?: ?("[^"]+")', raw)
+    return [(key.decode(), json.loads(value)) for key, value in found]
+
+
+def compare(first: bytes, second: bytes, *, piece: bool = False) -> Template | None:
+    return template_of(first, strings(first), second, strings(second), piece=piece)
+
+
+def template(first: bytes, second: bytes, *, piece: bool = False) -> Template:
+    learned = compare(first, second, piece=piece)
     assert learned is not None
     return learned
+
+
+def fits(learned: Template, raw: bytes) -> bool:
+    return learned.read(raw) is not None
 
 
 @pytest.mark.parametrize(
@@ -50,8 +63,8 @@ def template(first: bytes, second: bytes) -> Template:
     ["b", "b c", " ", "{}[],:", "data: x", "\x7f", "ü\u2028\U0001f600", "x" * 5000, "\\n", '\\"', "a\\\\"],
 )
 def test_a_frame_fits_whose_text_alone_differs(content: str) -> None:
-    assert template(frame("a"), frame("b")).fits(frame(content))
-    assert template(frame("a", "1"), frame("b", "2")).fits(frame(content, "3"))
+    assert fits(template(frame("a"), frame("b")), frame(content))
+    assert fits(template(frame("a", "1"), frame("b", "2")), frame(content, "3"))
 
 
 @pytest.mark.parametrize(
@@ -62,30 +75,30 @@ def test_a_frame_fits_whose_text_alone_differs(content: str) -> None:
     ],
 )  # fmt: skip
 def test_a_frame_does_not_fit_whose_text_is_empty_or_could_end_its_string(content: str) -> None:
-    assert not template(frame("a"), frame("b")).fits(frame(content))
-    assert not template(frame("a", "1"), frame("b", "2")).fits(frame(content, "3"))
-    assert not template(frame("a", "1"), frame("b", "2")).fits(frame("c", content))
+    assert not fits(template(frame("a"), frame("b")), frame(content))
+    assert not fits(template(frame("a", "1"), frame("b", "2")), frame(content, "3"))
+    assert not fits(template(frame("a", "1"), frame("b", "2")), frame("c", content))
 
 
 def test_a_frame_does_not_fit_that_is_no_utf8() -> None:
-    assert not template(frame("a"), frame("b")).fits(frame("?").replace(b"?", b"\xff"))
+    assert not fits(template(frame("a"), frame("b")), frame("?").replace(b"?", b"\xff"))
 
 
 def test_a_frame_does_not_fit_that_differs_elsewhere_or_is_a_part() -> None:
     learned = template(frame("a", "1"), frame("b", "2"))
     whole = frame("c", "3")
-    assert learned.fits(whole)
-    assert not any(learned.fits(whole[:end]) for end in range(len(whole)))
-    assert not any(learned.fits(whole[start:]) for start in range(1, len(whole)))
-    assert not learned.fits(whole + whole)
-    assert not learned.fits(frame("c", "3", ',"x":1'))
-    assert not learned.fits(whole.replace(b"content", b"contents"))
+    assert fits(learned, whole)
+    assert not any(fits(learned, whole[:end]) for end in range(len(whole)))
+    assert not any(fits(learned, whole[start:]) for start in range(1, len(whole)))
+    assert not fits(learned, whole + whole)
+    assert not fits(learned, frame("c", "3", ',"x":1'))
+    assert not fits(learned, whole.replace(b"content", b"contents"))
 
 
 def test_a_value_that_stays_the_same_has_to_stay_so() -> None:
     learned = template(frame("a", "1"), frame("b", "1"))
-    assert learned.fits(frame("c", "1"))
-    assert not learned.fits(frame("c", "2"))
+    assert fits(learned, frame("c", "1"))
+    assert not fits(learned, frame("c", "2"))
 
 
 @pytest.mark.parametrize(
@@ -100,13 +113,11 @@ def test_a_value_that_stays_the_same_has_to_stay_so() -> None:
     ],
 )
 def test_frames_with_nothing_to_tell_make_no_template(first: bytes, second: bytes) -> None:
-    assert template_of(first, second, VALUES) is None
+    assert compare(first, second) is None
 
 
 def test_keys_may_be_set_apart_from_their_values() -> None:
-    learned = template_of(b'{"content": "a"}', b'{"content": "b"}', VALUES)
-    assert learned is not None
-    assert learned.fits(b'{"content": "c"}')
+    assert fits(template(b'{"content": "a"}', b'{"content": "b"}'), b'{"content": "c"}')
 
 
 INSIDES = st.binary(max_size=20) | st.text(
@@ -117,7 +128,7 @@ INSIDES = st.binary(max_size=20) | st.text(
 @given(INSIDES, INSIDES)
 def test_what_fits_is_one_frame_with_the_same_tokens(content: bytes, stamp: bytes) -> None:
     raw = frame("C", "S").replace(b"C", content).replace(b"S", stamp)
-    if template(frame("a", "1"), frame("b", "2")).fits(raw):
+    if fits(template(frame("a", "1"), frame("b", "2")), raw):
         assert (
             raw.splitlines(keepends=True)[0].rstrip(b"\n") + b"\n\n" == raw
             or b"\x85" in raw
@@ -136,11 +147,11 @@ def padded(content: str, blanks: int) -> bytes:
 
 def test_blanks_before_the_last_brace_may_be_any_number() -> None:
     learned = template(padded("a", 3), padded("b", 5))
-    assert all(learned.fits(padded("c", blanks)) for blanks in (0, 1, 5, 50))
-    assert not learned.fits(padded("c", 2).replace(b"  ", b" \t"))
-    assert not learned.fits(padded("c", 2).replace(b"  ", b"\n "))
-    assert not learned.fits(padded("c", 9).replace(b" " * 9, b',"x":123 '))
-    assert not learned.fits(padded("", 2))
+    assert all(fits(learned, padded("c", blanks)) for blanks in (0, 1, 5, 50))
+    assert not fits(learned, padded("c", 2).replace(b"  ", b" \t"))
+    assert not fits(learned, padded("c", 2).replace(b"  ", b"\n "))
+    assert not fits(learned, padded("c", 9).replace(b" " * 9, b',"x":123 '))
+    assert not fits(learned, padded("", 2))
 
 
 @pytest.mark.parametrize(("values", "learned"), [(template_module.PLACES, True), (5000, False)])
@@ -149,21 +160,61 @@ def test_a_frame_of_more_values_than_a_text_has_is_not_compared(values: int, *, 
         b"[" + b",".join(b'{"content":"%b%d"}' % (word, number) for number in range(values)) + b"]"
         for word in (b"a", b"b")
     )
-    assert (template_of(first, second, VALUES) is not None) is learned
+    assert (compare(first, second) is not None) is learned
+
+
+# Pieces of arguments.
+
+
+def piece_of(arguments: str, stamp: str = "1", more: str = "") -> bytes:
+    return f'data: {{"stamp":"{stamp}","f":{{"arguments":"{arguments}"}}{more}}}\n\n'.encode()
+
+
+@pytest.mark.parametrize("stamp", ["1", "2"])
+@pytest.mark.parametrize("said", ["x", '\\"', "{", "\\n", "ü", "a" * 5000])
+def test_a_piece_is_what_stands_in_its_place(said: str, stamp: str) -> None:
+    learned = template(piece_of("a", "1"), piece_of("b", stamp), piece=True)
+    assert learned.read(piece_of(said, stamp)) == said.encode()
+
+
+def test_a_piece_may_stand_before_other_strings() -> None:
+    first, second, third = (
+        b'{"arguments":"%b","stamp":"%b"}' % pair for pair in ((b"a", b"1"), (b"b", b"2"), (b"c", b"3"))
+    )
+    were, are = [("stamp", "1"), ("arguments", "a")], [("stamp", "2"), ("arguments", "b")]
+    learned = template_of(first, were, second, are, piece=True)
+    assert learned is not None
+    assert learned.read(third) == b"c"
+
+
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [
+        (piece_of("a", "1"), piece_of("a", "2")),
+        (piece_of("a"), piece_of("b", more=',"x":1')),
+        (piece_of("a"), piece_of("\\u0062")),
+        (piece_of("a").replace(b'":"', b'"  :"'), piece_of("b").replace(b'":"', b'"  :"')),
+        (piece_of("a", more=',"arguments":"a"'), piece_of("b", more=',"arguments":"b"')),
+    ],
+)
+def test_pieces_that_do_not_differ_in_their_arguments_alone_make_no_template(
+    first: bytes, second: bytes
+) -> None:
+    assert compare(first, second, piece=True) is None
 
 
 @pytest.mark.parametrize("blanks", [0, 3])
 def test_a_padded_frame_does_not_fit_that_lacks_a_quote_or_a_brace(blanks: int) -> None:
     spoken, silent = template(padded("a", 3), padded("b", 5)), template(padded("a", 3), padded("a", 5))
     whole = padded("a", blanks)
-    assert spoken.fits(whole)
-    assert silent.fits(whole)
+    assert fits(spoken, whole)
+    assert fits(silent, whole)
     for at in range(len(whole)):
         if whole[at] == ord(" ") and whole[at + 1 :].strip() == b"}":
             continue  # one blank less
-        assert not spoken.fits(whole[:at] + whole[at + 1 :])
-        assert not silent.fits(whole[:at] + whole[at + 1 :])
-    assert not spoken.fits(whole.replace(b'"}' + b" " * blanks + b"}", b"}"))
+        assert not fits(spoken, whole[:at] + whole[at + 1 :])
+        assert not fits(silent, whole[:at] + whole[at + 1 :])
+    assert not fits(spoken, whole.replace(b'"}' + b" " * blanks + b"}", b"}"))
 
 
 # Sessions.
@@ -187,7 +238,7 @@ def in_text(policy: TurnPolicy | None = None) -> Session:
 
 def test_a_read_like_those_before_it_is_taken_and_counted_as_any_other() -> None:
     session, other = in_text(), in_text()
-    assert session.receive_text(text("c"), 5.0)
+    assert session.receive_alike(text("c"), 5.0)
     assert other.receive_data(text("c"), 5.0) == [Forward(text("c"))]
     assert session.tally == other.tally
     assert session.gate.state is other.gate.state
@@ -195,7 +246,7 @@ def test_a_read_like_those_before_it_is_taken_and_counted_as_any_other() -> None
 
 def test_it_is_not_taken_before_two_of_its_kind_were_read() -> None:
     play = Playbook().read(said({"role": "assistant", "content": ""}), text("a"))
-    assert not play.session.receive_text(text("b"), 1.0)
+    assert not play.session.receive_alike(text("b"), 1.0)
 
 
 @pytest.mark.parametrize(
@@ -213,19 +264,19 @@ def test_it_is_not_taken_before_two_of_its_kind_were_read() -> None:
 def test_after_anything_else_it_has_to_be_read_again(between: bytes) -> None:
     session = in_text()
     session.receive_data(between, 1.0)
-    assert not session.receive_text(text("c"), 1.0)
+    assert not session.receive_alike(text("c"), 1.0)
 
 
 def test_chunks_that_do_not_say_what_they_are_are_read_one_by_one() -> None:
     play = Playbook().read(*(chunk({"content": word}) for word in "abcd"))
-    assert not play.session.receive_text(chunk({"content": "e"}), 1.0)
+    assert not play.session.receive_alike(chunk({"content": "e"}), 1.0)
 
 
 def test_text_behind_the_beginning_of_a_call_is_not_taken() -> None:
     session = in_text()
     session.receive_data(call("get_weather", "{"), 1.0)
     for word in ("x", "y", "z"):
-        assert not session.receive_text(text(word), 1.0)
+        assert not session.receive_alike(text(word), 1.0)
         session.receive_data(text(word), 1.0)
     assert session.gate.state is GateState.HOLDING
 
@@ -233,20 +284,20 @@ def test_text_behind_the_beginning_of_a_call_is_not_taken() -> None:
 def test_nothing_is_taken_for_a_turn_that_was_stopped_or_is_over() -> None:
     session = in_text()
     session.stop(Outcome.BLOCKED, Reason.STOPPED_BY_OPERATOR, Finding(Code.TURN_CANCELLED, "x"), 1.0)
-    assert not session.receive_text(text("c"), 1.0)
+    assert not session.receive_alike(text("c"), 1.0)
     session = in_text()
     session.receive_eof(1.0, clean=True)
-    assert not session.receive_text(text("c"), 1.0)
+    assert not session.receive_alike(text("c"), 1.0)
 
 
 def test_nothing_is_taken_that_exceeds_the_limit_of_a_frame() -> None:
     session = in_text(TurnPolicy(limits=Limits(frame_bytes=len(text("x" * 30)))))
-    assert session.receive_text(text("x" * 30), 1.0)
-    assert not session.receive_text(text("x" * 31), 1.0)
+    assert session.receive_alike(text("x" * 30), 1.0)
+    assert not session.receive_alike(text("x" * 31), 1.0)
 
 
 def test_a_turn_that_is_only_watched_is_read_likewise() -> None:
-    assert in_text(TurnPolicy(mode=Mode.OBSERVE)).receive_text(text("c"), 1.0)
+    assert in_text(TurnPolicy(mode=Mode.OBSERVE)).receive_alike(text("c"), 1.0)
 
 
 def test_a_stream_whose_frames_have_nothing_in_common_is_soon_left_alone(
@@ -254,7 +305,7 @@ def test_a_stream_whose_frames_have_nothing_in_common_is_soon_left_alone(
 ) -> None:
     asked: list[bytes] = []
     monkeypatch.setattr(
-        "turngate.core.template.template_of", lambda first, _second, _values: asked.append(first)
+        "turngate.core.template.template_of", lambda first, *_rest, **_named: asked.append(first)
     )
     session = in_text()
     for number in range(50):
@@ -267,18 +318,135 @@ def test_a_lesson_that_paid_is_followed_by_more() -> None:
     for second in range(3 * LESSONS):
         for word in "abcdefghijklmnop":
             data = said({"content": f"{word} {second}"}, created=second)
-            if not session.receive_text(data, 1.0):
+            if not session.receive_alike(data, 1.0):
                 session.receive_data(data, 1.0)
-        assert session.receive_text(said({"content": "x"}, created=second), 1.0)
+        assert session.receive_alike(said({"content": "x"}, created=second), 1.0)
+
+
+# Pieces of arguments in a session.
+
+
+def piece(arguments: str, index: int = 0, **fields: Any) -> bytes:
+    return said({"tool_calls": [{"index": index, "function": {"arguments": arguments}}]}, **fields)
+
+
+def head(index: int = 0) -> bytes:
+    function = {"name": "get_weather", "arguments": ""}
+    return said(
+        {"tool_calls": [{"index": index, "id": f"c{index}", "type": "function", "function": function}]}
+    )
+
+
+def in_arguments(policy: TurnPolicy | None = None, **named: Any) -> Playbook:
+    """A turn in the middle of a call's arguments, of which it has seen enough to know them again."""
+    play = Playbook(policy=policy, **named).read(said({"role": "assistant", "content": ""}), head())
+    for text in ('{"', "city"):
+        play.read(piece(text))
+    return play
+
+
+@pytest.mark.parametrize("arguments", ["x", '":"', "\\", "\n", "ü", "tool_calls", "x" * 3000])
+def test_a_piece_like_those_before_it_is_held_and_counted_as_any_other(arguments: str) -> None:
+    data = json_chunk(arguments)
+    session, other = in_arguments().session, in_arguments().session
+    assert session.receive_alike(data, 5.0) is Move.HOLD
+    assert other.receive_data(data, 5.0) == []
+    assert session.tally == other.tally
+    assert session.turn == other.turn
+    assert session.gate.held_bytes == other.gate.held_bytes
+    assert session.gate.digest() == other.gate.digest()
+
+
+def json_chunk(arguments: str) -> bytes:
+    """A piece as servers write it that leave characters beyond ASCII as they are."""
+    marker = "MARKER"
+    return piece(marker).replace(marker.encode(), json.dumps(arguments, ensure_ascii=False)[1:-1].encode())
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        piece(""),
+        piece("ü"),
+        piece("x", index=1),
+        piece("x") + piece("y"),
+        piece("x")[:-1],
+        text("x"),
+        said({}, "tool_calls"),
+    ],
+)
+def test_what_is_not_one_more_piece_of_the_call_is_read_with_care(data: bytes) -> None:
+    session = in_arguments().session
+    before = copy.deepcopy(session.turn), copy.deepcopy(session.tally)
+    assert session.receive_alike(data, 5.0) is None
+    assert (session.turn, session.tally) == before
+
+
+def test_a_piece_of_another_call_is_that_calls() -> None:
+    play = in_arguments()
+    play.read(head(1), piece("a", 1), piece("b", 1))
+    assert play.session.receive_alike(piece("c", 1), 1.0) is Move.HOLD
+    assert play.session.receive_alike(piece("x", 0), 1.0) is None
+    assert [slot.arguments for slot in play.session.turn.slots.values()] == ['{"city', "abc"]
+
+
+def test_a_piece_that_exceeds_a_limit_is_told_with_care() -> None:
+    size = len(piece("x" * 50))
+    for limits in (
+        Limits(argument_bytes=40),
+        Limits(held_bytes=len(head()) + 2 * size),
+        Limits(frame_bytes=size - 1),
+    ):
+        session = in_arguments(TurnPolicy(limits=limits)).session
+        assert session.receive_alike(piece("x" * 50), 1.0) is None
+        session.receive_data(piece("x" * 50), 1.0)
+        assert session.turn.overran
+    budget = HeldBudget(len(head()) + 2 * size)
+    session = in_arguments(budget=budget).session
+    used = budget.used
+    assert session.receive_alike(piece("x" * 50), 1.0) is None
+    assert budget.used == used
+
+
+def test_a_piece_that_its_call_has_no_room_for_takes_no_room_of_the_process() -> None:
+    budget = HeldBudget(1 << 20)
+    session = in_arguments(TurnPolicy(limits=Limits(argument_bytes=10)), budget=budget).session
+    used = budget.used
+    assert session.receive_alike(piece("x" * 11), 1.0) is None
+    assert budget.used == used == session.gate.held_bytes
+
+
+def test_no_piece_is_taken_for_a_turn_that_is_decided_or_stopped() -> None:
+    session = in_arguments().session
+    session.stop(Outcome.BLOCKED, Reason.STOPPED_BY_OPERATOR, Finding(Code.TURN_CANCELLED, "x"), 1.0)
+    assert session.receive_alike(piece("x"), 1.0) is None
+    session = in_arguments().session
+    session.receive_eof(1.0, clean=True)
+    assert session.receive_alike(piece("x"), 1.0) is None
+
+
+def test_no_piece_is_taken_while_a_verdict_waits_for_its_record() -> None:
+    play = in_arguments()
+    session = play.session
+    likeness = copy.deepcopy(session._likeness)
+    (decide,) = session.receive_data(piece('":"Paris"}') + said({}, "tool_calls") + b"data: [DONE]\n\n", 1.0)
+    assert isinstance(decide, Decide)
+    session._likeness = likeness
+    assert session.gate.state is GateState.HOLDING
+    assert session.receive_alike(piece("x"), 1.0) is None
+
+
+def test_pieces_of_a_turn_that_is_only_watched_are_read_with_care() -> None:
+    assert in_arguments(TurnPolicy(mode=Mode.OBSERVE)).session.receive_alike(piece("x"), 1.0) is None
 
 
 def test_a_framer_that_must_see_everything_sees_it(monkeypatch: pytest.MonkeyPatch) -> None:
     class Watching(SSEFramer):
         may_miss_repeats = False
 
-    assert in_text().receive_text(text("c"), 1.0)
+    assert in_text().receive_alike(text("c"), 1.0)
     monkeypatch.setattr("tests.playbook.SSEFramer", Watching)
-    assert not in_text().receive_text(text("c"), 1.0)
+    assert not in_text().receive_alike(text("c"), 1.0)
 
 
 # Every dialect's own frames.
@@ -311,6 +479,9 @@ def knowing() -> list[tuple[str, Session, bytes]]:
             key = (envelope.dialect.name, re.sub(rb'"[^"]*"(?!:)|\d+', b"", each.raw))
             if session._likeness.template is not None and key not in found:
                 found[key] = (envelope.dialect.name, copy.deepcopy(session), each.raw)
+    for arguments in ("a", "ü"):
+        play = in_arguments().read(json_chunk("b"), json_chunk(arguments))
+        found["openai_chat", arguments.encode()] = ("openai_chat", play.session, json_chunk("c"))
     return list(found.values())
 
 
@@ -328,15 +499,24 @@ def variants(raw: bytes) -> Iterator[bytes]:
 
 
 def misread(session: Session, raw: bytes) -> tuple[bytes | None, int]:
-    """The first read that is taken for text and is none, and how many others were taken."""
+    """The first read that is taken for what it is not, and how many others were taken."""
     taken = 0
     for variant in variants(raw):
-        if not copy.deepcopy(session).receive_text(variant, 1.0):
+        quick = copy.deepcopy(session)
+        move = quick.receive_alike(variant, 1.0)
+        if move is None:
             continue
         taken += 1
         careful = copy.deepcopy(session)
         careful._likeness = Likeness(0)
-        if careful.receive_data(variant, 1.0) != [Forward(variant)] or careful.turn != session.turn:
+        done = careful.receive_data(variant, 1.0)
+        if done != ([Forward(variant)] if move is Move.FORWARD else []):
+            return variant, taken
+        if (careful.turn, careful.tally, careful.gate.digest()) != (
+            quick.turn,
+            quick.tally,
+            quick.gate.digest(),
+        ):
             return variant, taken
     return None, taken
 
@@ -344,13 +524,25 @@ def misread(session: Session, raw: bytes) -> tuple[bytes | None, int]:
 DIALECTS = ("openai_chat", "anthropic_messages", "mistral_chat")
 
 
+def of_kinds(dialect: str) -> Iterator[tuple[Session, bytes]]:
+    """A few kinds of frames of text, and of pieces of arguments."""
+    for state in (GateState.PASSING, GateState.HOLDING):
+        found = [
+            (session, raw)
+            for name, session, raw in knowing()
+            if name == dialect and session.gate.state is state
+        ]
+        yield from found[:KINDS]
+
+
 def test_templates_are_learned_in_the_dialects_that_say_so() -> None:
     assert {dialect for dialect, _, _ in knowing()} == set(DIALECTS)
+    assert any(session.gate.state is GateState.HOLDING for session, _ in of_kinds("openai_chat"))
 
 
 @pytest.mark.parametrize("dialect", DIALECTS)
 def test_what_is_taken_is_what_the_careful_way_takes(dialect: str) -> None:
-    for _, session, raw in [each for each in knowing() if each[0] == dialect][:KINDS]:
+    for session, raw in of_kinds(dialect):
         wrong, taken = misread(session, raw)
         assert wrong is None
         assert taken
@@ -358,4 +550,10 @@ def test_what_is_taken_is_what_the_careful_way_takes(dialect: str) -> None:
 
 def test_a_template_that_fits_too_much_is_found_out(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(template_module, "_is_inside", lambda _said: True)
-    assert any(misread(session, raw)[0] is not None for _, session, raw in knowing()[:3])
+    known = {
+        state: [each for each in of_kinds("openai_chat") if each[0].gate.state is state]
+        for state in GateState
+    }
+    assert any(misread(session, raw)[0] is not None for session, raw in known[GateState.PASSING])
+    with pytest.raises(msgspec.DecodeError):  # a piece that is no text at all
+        misread(*known[GateState.HOLDING][0])

@@ -15,6 +15,7 @@ from turngate.config import load_config
 from turngate.core.action import Action, Block, Decide, Forward, Release
 from turngate.core.frame import Frame
 from turngate.core.framing import Framing
+from turngate.core.gate import Move
 from turngate.core.policy import TurnPolicy
 from turngate.core.session import Session
 from turngate.core.toolset import Toolset
@@ -86,9 +87,9 @@ def judge(
                     pass
 
     for piece in pieces:
-        if session.receive_text(piece, 0.0):
+        if (move := session.receive_alike(piece, 0.0)) is Move.FORWARD:
             sent.append(piece)
-        else:
+        elif move is None:
             carry_out(session.receive_data(piece, 0.0))
     if session.verdict is None:
         carry_out(session.receive_eof(0.0, clean=clean, how="complete" if clean else "reset"))

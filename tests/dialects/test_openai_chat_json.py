@@ -9,7 +9,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from turngate.dialects.openai_chat_json import CHUNK, argument_piece, is_text, raw_arguments
+from turngate.dialects.openai_chat_json import (
+    CHUNK,
+    free_strings,
+    piece_chunk,
+    raw_arguments,
+    text_chunk,
+)
 
 
 def chunk(delta: dict[str, Any], **fields: Any) -> bytes:
@@ -17,6 +23,18 @@ def chunk(delta: dict[str, Any], **fields: Any) -> bytes:
     return json.dumps(
         {"object": "chat.completion.chunk", "choices": [choice]}, separators=(",", ":")
     ).encode()
+
+
+def is_text(data: bytes, kind: str | None) -> bool:
+    return text_chunk(data, kind) is not None
+
+
+def argument_piece(data: bytes, kind: str | None) -> tuple[int, str] | None:
+    """Call index and text."""
+    if (found := piece_chunk(data, kind)) is None:
+        return None
+    (call,) = found.choices[0].delta.tool_calls
+    return call.index, call.function.arguments
 
 
 PIECE = {"tool_calls": [{"index": 2, "function": {"arguments": '{"p'}}]}
@@ -92,6 +110,23 @@ def test_one_piece_of_arguments_is_recognised() -> None:
 def test_a_chunk_that_says_anything_more_is_no_mere_piece(data: bytes) -> None:
     assert argument_piece(data, CHUNK) is None
     assert argument_piece(data, None) is None
+
+
+def test_the_strings_that_may_say_anything_are_named_where_they_say_something() -> None:
+    details = [{"type": "reasoning.text", "text": "hm"}, {"text": None}, "x"]
+    text = text_chunk(
+        chunk({"content": "a", "reasoning": "b", "refusal": "", "reasoning_details": details}), CHUNK
+    )
+    assert text is not None
+    assert sorted(free_strings(text)) == [("content", "a"), ("reasoning", "b"), ("text", "hm")]
+    piece = piece_chunk(chunk(PIECE).replace(b'"choices"', b'"id":"r","created":"now","choices"'), CHUNK)
+    assert piece is not None
+    assert sorted(free_strings(piece)) == [("arguments", '{"p'), ("id", "r")]
+
+
+def test_a_piece_with_further_objects_takes_the_careful_way() -> None:
+    data = chunk(PIECE).replace(b'"choices"', b'"obfuscation":{"arguments":"x"},"choices"')
+    assert piece_chunk(data, CHUNK) is None
 
 
 # What a chunk may be made of, each key also in other spellings, and as often as chance has it.

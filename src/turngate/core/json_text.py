@@ -25,6 +25,8 @@ import msgspec
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+_BACKSLASH = 0x5C
+
 JsonValue: TypeAlias = "dict[str, JsonValue] | list[JsonValue] | str | int | float | bool | None"
 JsonObject: TypeAlias = "dict[str, JsonValue]"
 
@@ -124,6 +126,7 @@ def _no_constant(_name: str) -> float:
 
 # Built once: `json.loads` with arguments builds a decoder for every call, which costs twice the decoding itself.
 _decode_grammar: Callable[[str | bytes], Any] = msgspec.json.Decoder().decode
+_decode_string: Callable[[bytes], str] = msgspec.json.Decoder(str).decode
 _write_compactly: Callable[[Any], bytes] = msgspec.json.Encoder().encode
 _decode_value: Callable[[str], Any] = json.JSONDecoder(object_pairs_hook=_unique).decode
 _decode_undisputed: Callable[[str], Any] = json.JSONDecoder(
@@ -266,6 +269,11 @@ def _read_plain(data: bytes) -> LenientReading | None:
     except (ValueError, RecursionError):
         return None
     return LenientReading(value) if says_once(data, value) else None
+
+
+def read_inside(inside: bytes) -> str:
+    """The text of a JSON string that has this between its quotes."""
+    return _decode_string(b'"%b"' % inside) if _BACKSLASH in inside else inside.decode()
 
 
 def says_once(data: bytes, value: Any) -> bool:

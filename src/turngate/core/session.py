@@ -9,19 +9,19 @@ If anything here raises, drop the session: what it holds dies with it.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
 from turngate.core.action import Action, Block, Decide, Finish, Forward, Inject, Release
-from turngate.core.event import Event
+from turngate.core.event import Event, Fragment
 from turngate.core.finding import Code, Finding
 from turngate.core.frame import Frame, FrameFault, Framer
 from turngate.core.gate import Gate, GateState, Move, Signal
+from turngate.core.json_text import read_inside
 from turngate.core.policy import Mode, OnBlock, Quirk, TurnPolicy
 from turngate.core.slot import SlotInput
-from turngate.core.template import LESSONS, Likeness
+from turngate.core.template import LESSONS, Likeness, Strings
 from turngate.core.turn import Turn, TurnState
 from turngate.core.verdict import BlockNotice, Outcome, Reason, Verdict, decide
 from turngate.errors import MisuseError
@@ -54,8 +54,11 @@ class Decoder(Protocol):
     """Whether a clean end, once every choice has finished, is as good as the last event."""
 
     @property
-    def text_values(self) -> re.Pattern[bytes] | None:
-        """Finds the string values that may say anything in a frame of prose, as things stand; None if there are none such."""
+    def free_strings(self) -> Strings | None:
+        """The strings that may say anything in the frame decoded last, the text of its `Fragment` behind the others.
+
+        None if it is not known to be prose, or a piece of arguments, whatever these say.
+        """
         ...
 
     def decode(self, frame: Frame) -> Sequence[Event]:
@@ -182,20 +185,37 @@ class Session:
 
     # What the outside tells.
 
-    def receive_text(self, data: bytes, now: float) -> bool:
-        """Take one read if it is one block of text like those before it: it is sent on at once, as it came.
+    def receive_alike(self, data: bytes, now: float) -> Move | None:
+        """Take one read if it is one frame like those before it: text is sent on at once, as it came, and a piece of arguments is held.
 
         Whatever else it may be is left to `receive_data`.
         """
         template, size = self._likeness.template, len(data)
-        if template is None or self.gate.state is not _PASSING:
-            return False
-        if size > self._longest or not template.fits(data):
-            return False
-        tally = self.tally
+        if template is None or size > self._longest or (piece := template.read(data)) is None:
+            return None
+        gate, tally = self.gate, self.tally
+        if gate.state is _PASSING:
+            move = _FORWARD
+            self._sent_at = now
+        elif gate.state is _HOLDING and self.verdict is None and self._take_piece(piece, data, now):
+            move = _HOLD
+        else:
+            return None
         tally.bytes_in += size
         tally.frames += 1
-        tally.last_at = self._sent_at = now
+        tally.last_at = now
+        return move
+
+    def _take_piece(self, piece: bytes, raw: bytes, now: float) -> bool:
+        """One more piece of the arguments of the same call, if there is room for it; what there is not is told with care."""
+        slot, size = self._likeness.slot, len(raw)
+        if slot is None or not self._take_room(size):
+            return False
+        if not self.turn.extend(slot, read_inside(piece), now):
+            self._budget.give(size)
+            return False
+        self._budgeted += size
+        self.gate.hold(raw)
         return True
 
     def receive_data(self, data: bytes, now: float) -> list[Action]:
@@ -221,9 +241,11 @@ class Session:
                 if raw is not data:
                     self._likeness.forget()
                     return [Forward(data if self._observing else raw)]
-                if (values := self._decoder.text_values) is not None:
-                    self._likeness.learn(data, tally.frames, values)
+                if (strings := self._decoder.free_strings) is not None:
+                    self._likeness.learn(data, strings, tally.frames)
                 return [Forward(data)]
+            if len(first) == 1 and type(piece := first[0]) is Fragment:
+                return self._receive_piece(piece, frames, data, now)
         self._likeness.forget()
         actions = self._judge_frames(frames, now, first)
         if self._observing:
@@ -231,6 +253,19 @@ class Session:
         if len(actions) == 1 and type(only := actions[0]) is Forward and only.data == data:
             # A read that passes as it came is forwarded as the very object that was read.
             return actions if only.data is data else [Forward(data)]
+        return actions
+
+    def _receive_piece(self, piece: Fragment, frames: list[Frame], data: bytes, now: float) -> list[Action]:
+        """A read that is a piece of arguments: what is like it may be another one."""
+        actions = self._judge_frames(frames, now, (piece,))
+        if self._observing:
+            self._likeness.forget()
+            return [Forward(data), *actions]
+        strings = self._decoder.free_strings
+        if strings is None or frames[0].raw is not data or self.gate.state is not _HOLDING:
+            self._likeness.forget()
+        else:
+            self._likeness.learn(data, strings, self.tally.frames, piece.slot)
         return actions
 
     def receive_eof(self, now: float, *, clean: bool, how: str = "") -> list[Action]:
@@ -390,13 +425,17 @@ class Session:
             self._exceed(f"a frame of more than {limits.frame_bytes} bytes")
         elif self._observing:
             return
-        elif self.gate.held_bytes + size > limits.held_bytes:
-            self._exceed(f"more than {limits.held_bytes} bytes held for one turn")
-        elif not self._budget.take(size):
-            self._exceed(f"more than {self._budget.limit} bytes held by the whole process")
-        else:
+        elif self._take_room(size):
             self._budgeted += size
             self.gate.hold(frame.raw)
+        elif self.gate.held_bytes + size > limits.held_bytes:
+            self._exceed(f"more than {limits.held_bytes} bytes held for one turn")
+        else:
+            self._exceed(f"more than {self._budget.limit} bytes held by the whole process")
+
+    def _take_room(self, size: int) -> bool:
+        """Reserve room for a frame that is to be held, if the turn and the process have it."""
+        return self.gate.held_bytes + size <= self._policy.limits.held_bytes and self._budget.take(size)
 
     def _is_over(self, frame: Frame) -> bool:
         """Whether the turn can be decided before its stream ends: the last event came, the provider failed, or a limit was reached."""

@@ -1,7 +1,7 @@
 r"""What frames of one stream have in common: the same bytes, but for the inside of a few of their strings.
 
-A provider writes a turn's text as one chunk over and over. So two frames in a row make a template, and a frame that fits it says what
-they said, in other words. It needs no framing, decoding or judging of its own.
+A provider writes a turn's text as one chunk over and over, and so the arguments of a call. Two frames in a row make a template, and a
+frame that fits it says what they said, in other words. It needs no framing and no decoding of its own.
 
 That is sound because a template leaves nothing open but the inside of string values, and fills it with nothing that could end one:
 no quote, no control character and so no line end, no backslash but in a short escape, and never nothing. Every token but these values,
@@ -13,6 +13,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
+from turngate.core.event import SlotKey
 from turngate.core.frame import is_utf8
 
 _PLAIN = bytes(0x78 if byte < 0x20 or byte in b'"\\' else byte for byte in range(256))
@@ -27,36 +28,51 @@ EARNED = 8
 """A lesson that as many frames followed has paid for the next ones."""
 
 PLACES = 16
-"""How many values of a frame are compared, each with the whole of another one. What has more is not the text of one chunk."""
+"""How many strings of a frame are looked for, each in all of it. What has more is not the text of one chunk."""
+
+_find_padding = re.compile(rb"\}( +)\}\n\n\Z").search
+"""The end of a frame that is filled up with blanks, as Anthropic's are, so that nobody can tell a text by its length."""
 
 
 class Template:
     """A frame with places for what may differ; made by `template_of`."""
 
-    __slots__ = ("_end", "_head", "_least", "_middles", "_open", "_padded", "_start", "_tail")
+    __slots__ = ("_end", "_head", "_least", "_middles", "_open", "_padded", "_piece", "_start", "_tail")
 
-    def __init__(self, parts: Sequence[bytes], *, padded: bool = False) -> None:
-        """`parts` is what stands around the places: one more than there are of them, none empty. The last place may be one of blanks."""
+    def __init__(self, parts: Sequence[bytes], *, padded: bool = False, piece: int | None = None) -> None:
+        """`parts` is what stands around the places: one more than there are of them, none empty.
+
+        Each place is the inside of a string, but the last one may be one of blanks. The one numbered `piece` is that of arguments.
+        """
         self._head, *self._middles, self._tail = parts
         self._start, self._end = slice(len(self._head)), slice(-len(self._tail), None)
         self._open = slice(len(self._head), -len(self._tail))
+        self._piece = None if piece is None else self._middles[piece] if piece < len(self._middles) else b""
+        """What stands behind the piece, if anything does before the tail."""
         self._padded = padded
-        self._least = sum(map(len, parts))
+        self._least = sum(map(len, parts)) if padded else 0
 
-    def fits(self, raw: bytes) -> bool:
-        """Whether a frame's bytes are the template's with some text in each place."""
+    def read(self, raw: bytes) -> bytes | None:
+        """The piece of arguments, or nothing of a frame that has none, if the bytes are the template's with some text in each place.
+
+        None if they are not.
+        """
         if raw[self._start] != self._head or raw[self._end] != self._tail:
-            return False
-        rest = raw[self._open]
+            return None
+        rest, piece = raw[self._open], b""
         for middle in self._middles:
             # It begins with a quote, so where what stands before it is the inside of a string, there is no other way to part them.
             said, found, rest = rest.partition(middle)
             if not found or not _is_inside(said):
-                return False
-        if not self._padded:
-            return _is_inside(rest)
-        # Where nothing need stand between two parts, they may not share a brace either.
-        return not rest.strip(b" ") and len(raw) >= self._least
+                return None
+            if middle is self._piece:
+                piece = said
+        if self._padded:
+            # Where nothing need stand between two parts, they may not share a brace either.
+            return None if rest.strip(b" ") or len(raw) < self._least else piece
+        if not _is_inside(rest):
+            return None
+        return rest if self._piece == b"" else piece
 
 
 def _is_inside(said: bytes) -> bool:
@@ -66,59 +82,91 @@ def _is_inside(said: bytes) -> bool:
     return said != b"" and (said.isascii() or is_utf8(said))
 
 
-def values_of(*keys: str) -> re.Pattern[bytes]:
-    """Find the string values of these keys, wherever they stand: group 1 is the inside of each, up to its first quote.
+Strings = Sequence[tuple[str, str]]
+"""Strings of a frame that may say anything, each with its key."""
 
-    In JSON that was read, nothing else looks so: inside of a string the quotes would be escaped. Group 2 is the blanks before the
-    last brace, which Anthropic varies so that nobody can tell a text by its length.
+
+def template_of(
+    first: bytes, were: Strings, second: bytes, are: Strings, *, piece: bool = False
+) -> Template | None:
+    """What two frames have in common, where only the given strings differ; None where other things do, or nothing does.
+
+    If it is `piece`s of arguments, these are the last of the strings, and must differ.
     """
-    return re.compile(rb'"(?:%b)" ?: ?"([^"]+)"|\}( +)\}\n\n\Z' % "|".join(keys).encode())
-
-
-def template_of(first: bytes, second: bytes, values: re.Pattern[bytes]) -> Template | None:
-    """What two frames have in common, where only the given values differ; None where other things do, or nothing does."""
-    parts: list[bytes] = []
-    padded = False
-    at = 0
-    for count, found in enumerate(values.finditer(second)):
-        if count == PLACES:
-            return None
-        group = found.lastindex or 1
-        padded = group == 2
-        if padded or (first.find(found[0]) < 0 and _is_inside(found[1])):
-            parts.append(second[at : found.start(group)])
-            at = found.end(group)
-    if not parts:
+    parts = [second]
+    if len(are) > PLACES or not all(_part(parts, *pair) for pair in are if pair not in were):
         return None
-    template = Template([*parts, second[at:]], padded=padded)
-    return template if template.fits(first) else None
+    padding = _find_padding(parts[-1])
+    if padding is not None:
+        tail = parts.pop()
+        parts += [tail[: padding.start(1)], tail[padding.end(1) :]]
+    elif len(parts) == 1:
+        return None
+    place = None
+    if piece:
+        beginnings = _beginnings(are[-1][0])
+        places = [place for place, part in enumerate(parts[:-1]) if part.endswith(beginnings)]
+        if len(places) != 1:
+            return None
+        (place,) = places
+    template = Template(parts, padded=padding is not None, piece=place)
+    return template if template.read(first) is not None else None
+
+
+def _part(parts: list[bytes], key: str, text: str) -> bool:
+    """Take a value out of the part in which it stands.
+
+    In JSON that was read, nothing looks like a key and its value but a key and its value: inside of a string the quotes would be escaped.
+    """
+    value = text.encode("utf-8", "surrogatepass")
+    if not _is_inside(value):
+        return False
+    for place, part in enumerate(parts):
+        for beginning in _beginnings(key):
+            before, found, behind = part.partition(b'%b%b"' % (beginning, value))
+            if found:
+                parts[place : place + 1] = before + beginning, b'"' + behind
+                return True
+    return False
+
+
+def _beginnings(key: str) -> tuple[bytes, ...]:
+    """What stands before a string value, as JSON is commonly written. Any other spelling makes no template."""
+    return b'"%b":"' % key.encode(), b'"%b": "' % key.encode()
 
 
 class Likeness:
     """What the frames of a stream have in common, as far as it is known."""
 
-    __slots__ = ("_before", "_left", "_lessons", "_number", "template")
+    __slots__ = ("_before", "_left", "_lessons", "_number", "_were", "slot", "template")
 
     def __init__(self, lessons: int = LESSONS) -> None:
         self._before: bytes | None = None
         """The frame before this one, if it was of the kind."""
+        self._were: Strings = ()
         self._lessons = self._left = lessons
         self._number = 0
         """Of the frame that taught the last lesson."""
         self.template: Template | None = None
+        self.slot: SlotKey | None = None
+        """The call whose arguments a frame of the template brings a piece of."""
 
-    def learn(self, raw: bytes, number: int, values: re.Pattern[bytes]) -> None:
-        """Compare a frame of the kind, that did not fit, with the one before it; `number` is its own in the stream."""
-        before, self._before = self._before, raw
+    def learn(self, raw: bytes, are: Strings, number: int, slot: SlotKey | None = None) -> None:
+        """Compare a frame of the kind, that did not fit, with the one before it; `number` is its own in the stream.
+
+        It is prose, or with a `slot` a piece of that call's arguments.
+        """
+        before, were = self._before, self._were
+        self._before, self._were = raw, are
         if before is None or not self._left:
             return
         self._left -= 1
-        learned = template_of(before, raw, values)
+        learned = template_of(before, were, raw, are, piece=slot is not None)
         if learned is not None:
             if number - self._number >= EARNED:
                 self._left = self._lessons
             self._number = number
-            self.template = learned
+            self.template, self.slot = learned, slot
 
     def forget(self) -> None:
         """Something else came: what follows may mean something else."""

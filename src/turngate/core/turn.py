@@ -84,6 +84,7 @@ class TurnInput(enum.StrEnum):
 
 
 _OPEN, _CONTENT, _TRAILER, _FINISH, _FINISH_LAST, _CLOSE, _FAULT, _END = TurnInput
+_GOING_ON = TurnState.OPEN
 _T = TurnState
 _I = TurnInput
 _AFTER_END = Code.EVENT_AFTER_END
@@ -221,6 +222,19 @@ class Turn:
     def apply(self, event: Event, now: float) -> Signal:
         """Take one event; give what it means for the frame that brought it."""
         return _APPLY[type(event)](self, event, now)
+
+    def extend(self, key: SlotKey, text: str, now: float) -> bool:
+        """Take a further `Fragment` of a call that goes on collecting them; False, and nothing done, if more than that is to be said."""
+        slot = self.slots.get(key)
+        if slot is None or slot.state is not _COLLECTING or self.state is not _GOING_ON:
+            return False
+        size = slot.argument_bytes + (len(text) if text.isascii() else _size(text))
+        if size > self.policy.limits.argument_bytes:
+            return False
+        slot.argument_bytes = size
+        slot.pieces.append(text)
+        slot.last_at = now
+        return True
 
     def end(self, *, clean: bool, how: str) -> None:
         """The stream is over: `clean` if the transport proves that nothing is missing, `how` in its words."""

@@ -108,7 +108,7 @@ class AgUiDecoder:
     """One run."""
 
     prose: Sequence[Event] = (Prose(),)
-    text_values = None
+    free_strings = None
     sentinel_optional = False
     carriers: ClassVar[tuple[bytes, ...]] = CARRIERS
 

@@ -6,13 +6,13 @@ names, and no key twice; whatever else arrives takes the careful way.
 
 from __future__ import annotations
 
-from typing import Final, Literal
+from typing import Literal
 
 import msgspec
 from msgspec import UNSET, Raw, Struct, UnsetType
 
 from turngate.core.json_text import says_once
-from turngate.core.template import values_of
+from turngate.core.template import Strings
 
 
 class _Delta(Struct, forbid_unknown_fields=True, gc=False):
@@ -24,16 +24,15 @@ class _Delta(Struct, forbid_unknown_fields=True, gc=False):
     signature: str | UnsetType | None = UNSET
 
 
-class _TextDelta(Struct, forbid_unknown_fields=True, gc=False):
+class TextDelta(Struct, forbid_unknown_fields=True, gc=False):
+    """An event of nothing but text."""
+
     type: Literal["content_block_delta"]
     index: int
     delta: _Delta
 
 
-_decode_text_delta = msgspec.json.Decoder(_TextDelta).decode
-
-TEXT_VALUES: Final = values_of("text", "thinking")
-"""What `text_index` takes any text for."""
+_decode_text_delta = msgspec.json.Decoder(TextDelta).decode
 
 
 class _Ping(Struct, forbid_unknown_fields=True, gc=False):
@@ -64,15 +63,21 @@ _decode_raw_message = msgspec.json.Decoder(_RawMessage).decode
 _decode_raw_message_start = msgspec.json.Decoder(_RawMessageStart).decode
 
 
-def text_index(data: bytes) -> int | None:
-    """The block index of an event that is nothing but a delta of text; None for anything else."""
+def text_delta(data: bytes) -> TextDelta | None:
+    """The event, if it is nothing but a delta of text."""
     try:
         event = _decode_text_delta(data)
     except (msgspec.MsgspecError, RecursionError):
         return None
     if event.delta.text is UNSET and event.delta.type == "text_delta":
         return None
-    return event.index if says_once(data, event) else None
+    return event if says_once(data, event) else None
+
+
+def free_strings(event: TextDelta) -> Strings:
+    """The strings of a delta that may say anything."""
+    strings = (("text", event.delta.text), ("thinking", event.delta.thinking))
+    return [(key, value) for key, value in strings if value and isinstance(value, str)]
 
 
 def is_ping(data: bytes) -> bool:

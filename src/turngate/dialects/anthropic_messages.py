@@ -44,10 +44,11 @@ from turngate.core.frame import Frame
 from turngate.core.framing import Framing
 from turngate.core.policy import KeepAliveForm, TurnPolicy
 from turngate.core.session import Decoder
+from turngate.core.template import Strings
 from turngate.core.toolset import Toolset
 from turngate.core.verdict import BlockNotice
 from turngate.dialects.anthropic_content import KNOWN, Content
-from turngate.dialects.anthropic_json import TEXT_VALUES, is_ping, raw_inputs, text_index
+from turngate.dialects.anthropic_json import TextDelta, free_strings, is_ping, raw_inputs, text_delta
 from turngate.dialects.anthropic_request import read_toolset
 from turngate.dialects.base import (
     KEEP_ALIVE,
@@ -128,7 +129,6 @@ class MessagesDecoder:
     """One reply. `streamed` tells events from one whole message."""
 
     prose: Sequence[Event] = (Prose(),)
-    text_values = TEXT_VALUES
     carriers: ClassVar[tuple[bytes, ...]] = CARRIERS
 
     def __init__(self, tools: Toolset, policy: TurnPolicy, *, streamed: bool) -> None:
@@ -143,6 +143,8 @@ class MessagesDecoder:
         self._stopped = False
         self._shown = _Shown()
         self._holding = False
+        self._newest: TextDelta | None = None
+        """The newest event, if the short way has read it."""
 
     def decode(self, frame: Frame) -> Sequence[Event]:
         """What the frame means; `prose` itself for a text delta of an open block of text."""
@@ -151,6 +153,7 @@ class MessagesDecoder:
             return frame_fault(frame, self.carriers) or KEEP_ALIVE
         if frame.event == "content_block_delta" and frame.fault is None and self._is_text(data):
             return self.prose
+        self._newest = None
         events = [*frame_fault(frame, self.carriers), *self._read(data, frame.event)]
         if not self._holding:
             self._holding = may_hold(events, self._policy.forbidden_provider_tools)
@@ -159,7 +162,15 @@ class MessagesDecoder:
         return events
 
     def _is_text(self, data: bytes) -> bool:
-        return not self._stopped and text_index(data) in self._text
+        if self._stopped or (event := text_delta(data)) is None or event.index not in self._text:
+            return False
+        self._newest = event
+        return True
+
+    @property
+    def free_strings(self) -> Strings | None:
+        """What varies from delta to delta of text."""
+        return free_strings(self._newest) if self._newest is not None else None
 
     def _read(self, data: bytes, name: str | None) -> Sequence[Event]:
         if name == "ping" and is_ping(data):

@@ -147,7 +147,7 @@ class ConverseDecoder:
     """One reply. `streamed` tells messages from one whole body."""
 
     prose: Sequence[Event] = (Prose(),)
-    text_values = None
+    free_strings = None
     sentinel_optional = True
 
     def __init__(self, policy: TurnPolicy, *, streamed: bool) -> None:

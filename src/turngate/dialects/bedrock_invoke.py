@@ -141,7 +141,7 @@ class InvokeDecoder:
     """One reply. `streamed` tells chunks from one whole body."""
 
     prose: Sequence[Event] = (Prose(),)
-    text_values = None
+    free_strings = None
 
     def __init__(self, tools: Toolset, policy: TurnPolicy, *, streamed: bool) -> None:
         self.sentinel_optional = not streamed

@@ -168,7 +168,7 @@ class CohereDecoder:
     """One reply. `streamed` tells events from one whole message."""
 
     prose: Sequence[Event] = (Prose(),)
-    text_values = None
+    free_strings = None
     sentinel_optional = True
     carriers: ClassVar[tuple[bytes, ...]] = CARRIERS
 

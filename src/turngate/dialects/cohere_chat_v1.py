@@ -186,7 +186,7 @@ class CohereV1Decoder:
     """One reply. `streamed` tells events from one whole response."""
 
     prose: Sequence[Event] = (Prose(),)
-    text_values = None
+    free_strings = None
     sentinel_optional = False
 
     def __init__(self, policy: TurnPolicy, *, streamed: bool) -> None:

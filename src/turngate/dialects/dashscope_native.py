@@ -151,7 +151,7 @@ class GenerationDecoder:
     """One reply. `streamed` tells events from one whole body."""
 
     prose: Sequence[Event] = (Prose(),)
-    text_values = None
+    free_strings = None
     sentinel_optional = True
     carriers: ClassVar[tuple[bytes, ...]] = CARRIERS
 

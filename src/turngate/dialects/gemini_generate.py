@@ -116,7 +116,7 @@ class GenerateDecoder:
     """One reply. `streamed` tells a stream, in either form, from one whole response."""
 
     prose: Sequence[Event] = (Prose(),)
-    text_values = None
+    free_strings = None
     sentinel_optional = True
 
     def __init__(self, policy: TurnPolicy, *, streamed: bool) -> None:

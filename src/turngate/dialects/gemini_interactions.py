@@ -159,7 +159,7 @@ class InteractionsDecoder:
     """One reply. `streamed` tells events from one whole interaction."""
 
     prose: Sequence[Event] = (Prose(),)
-    text_values = None
+    free_strings = None
 
     def __init__(self, tools: Toolset, policy: TurnPolicy, *, streamed: bool) -> None:
         # One JSON text needs no last event: its end is the end of the text.

@@ -154,7 +154,7 @@ class ConversationDecoder:
     """One reply. `streamed` tells events from one whole response."""
 
     prose: Sequence[Event] = (Prose(),)
-    text_values = None
+    free_strings = None
     sentinel_optional = False
     carriers: ClassVar[tuple[bytes, ...]] = CARRIERS
 

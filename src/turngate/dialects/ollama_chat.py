@@ -146,7 +146,7 @@ class OllamaDecoder:
     """One reply, in lines or as one body."""
 
     prose: Sequence[Event] = (Prose(),)
-    text_values = None
+    free_strings = None
     sentinel_optional = False
     carriers: ClassVar[tuple[bytes, ...]] = CARRIERS
 

@@ -158,7 +158,7 @@ class AssistantsDecoder:
     """One reply. `streamed` tells events from one whole run, or a listing of runs or steps."""
 
     prose: Sequence[Event] = (Prose(),)
-    text_values = None
+    free_strings = None
     sentinel_optional = True
 
     def __init__(self, tools: Toolset, policy: TurnPolicy, *, streamed: bool) -> None:

@@ -20,7 +20,6 @@ by position.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
@@ -46,6 +45,7 @@ from turngate.core.framing import Framing
 from turngate.core.json_text import read_lenient
 from turngate.core.policy import Quirk, TurnPolicy
 from turngate.core.session import Decoder
+from turngate.core.template import Strings
 from turngate.core.toolset import Tool, Toolset, collect
 from turngate.core.verdict import BlockNotice
 from turngate.dialects.base import (
@@ -65,7 +65,15 @@ from turngate.dialects.base import (
     wire_word,
 )
 from turngate.dialects.openai_chat_block import Shown, error_envelope
-from turngate.dialects.openai_chat_json import CHUNK, TEXT_VALUES, argument_piece, is_text, raw_arguments
+from turngate.dialects.openai_chat_json import (
+    CHUNK,
+    PieceChunk,
+    TextChunk,
+    free_strings,
+    piece_chunk,
+    raw_arguments,
+    text_chunk,
+)
 
 # What every call looks up; a member's lookup through its class is a call.
 _FUNCTION, _CUSTOM = CallKind.FUNCTION, CallKind.CUSTOM
@@ -186,6 +194,7 @@ class ChatDecoder:
         "_choices",
         "_finished",
         "_kinds",
+        "_newest",
         "_numbered",
         "_opened",
         "_plain",
@@ -220,11 +229,14 @@ class ChatDecoder:
         # Choice 0 is open and alone, and all chunks call themselves alike: the state of nearly every frame.
         self._plain = False
         self._called: str | None = None
+        self._newest: TextChunk | PieceChunk | None = None
+        """The newest chunk, if a short way has read it."""
 
     @property
-    def text_values(self) -> re.Pattern[bytes] | None:
+    def free_strings(self) -> Strings | None:
         """What varies from chunk to chunk. Where chunks say nowhere what they are, no other value may say it either."""
-        return TEXT_VALUES if self._plain and self._called is not None else None
+        known = self._plain and self._called is not None
+        return free_strings(self._newest) if known and self._newest is not None else None
 
     def decode(self, frame: Frame) -> Sequence[Event]:
         """What the frame means; `prose` itself for plain text of the only open choice."""
@@ -235,8 +247,10 @@ class ChatDecoder:
             # Once there is a call, nearly every chunk is one more piece of it, and a refused reading costs three good ones.
             if self._slots and (piece := self._piece(data)) is not None:
                 return (piece,)
-            if is_text(data, self._called):
+            if (text := text_chunk(data, self._called)) is not None:
+                self._newest = text
                 return self.prose
+        self._newest = None
         if data == b"[DONE]" and self._streamed and frame.fault in (None, FrameFault.UNTERMINATED):
             return (TurnClosed("[DONE]"),)
         events = [*frame_fault(frame, self.carriers), *self._read(data)]
@@ -245,12 +259,15 @@ class ChatDecoder:
 
     def _piece(self, data: bytes) -> Fragment | None:
         """One more piece of the arguments of a known call, if the chunk is nothing else."""
-        piece = argument_piece(data, self._called)
-        if piece is None:
+        chunk = piece_chunk(data, self._called)
+        if chunk is None:
             return None
-        index, text = piece
-        key = (0, index)
-        return Fragment(key, text) if self._slots.get(key) is _FUNCTION else None
+        call = chunk.choices[0].delta.tool_calls[0]
+        key = (0, call.index)
+        if self._slots.get(key) is not _FUNCTION:
+            return None
+        self._newest = chunk
+        return Fragment(key, call.function.arguments)
 
     def _read(self, data: bytes) -> list[Event]:
         reading = read_lenient(data)

@@ -12,11 +12,14 @@ import msgspec
 from msgspec import UNSET, Raw, Struct, UnsetType
 
 from turngate.core.json_text import says_once
-from turngate.core.template import values_of
+from turngate.core.template import Strings
 from turngate.dialects.base import LINE_FEED, exact_text
 
 Null: TypeAlias = UnsetType | None
 """Says nothing, where it is there at all."""
+
+Scalar: TypeAlias = str | int | float | bool | UnsetType | None
+"""Says something that is nobody's here, and has no keys of its own."""
 
 
 class _Delta(Struct, forbid_unknown_fields=True, gc=False):
@@ -40,8 +43,8 @@ class _Choice(Struct, forbid_unknown_fields=True, gc=False):
     native_finish_reason: None = None
 
 
-class _Chunk(Struct, forbid_unknown_fields=True, kw_only=True, gc=False):
-    """A chunk as providers spell it. Any other key sends the frame down the careful way."""
+class TextChunk(Struct, forbid_unknown_fields=True, kw_only=True, gc=False):
+    """A chunk of text as providers spell it. Any other key sends the frame down the careful way."""
 
     choices: tuple[_Choice]
     object: Literal["chat.completion.chunk"] | None = None
@@ -56,12 +59,7 @@ class _Chunk(Struct, forbid_unknown_fields=True, kw_only=True, gc=False):
     error: None = None
 
 
-_decode_prose = msgspec.json.Decoder(_Chunk).decode
-
-TEXT_VALUES: Final = values_of(
-    "content", "reasoning", "reasoning_content", "refusal", "text", "obfuscation", "system_fingerprint", "id"
-)
-"""What `is_text` takes any text for that is not empty, in a chunk that is called one."""
+_decode_prose = msgspec.json.Decoder(TextChunk).decode
 
 
 class _PieceFunction(Struct, forbid_unknown_fields=True, gc=False):
@@ -91,23 +89,23 @@ class _PieceChoice(Struct, forbid_unknown_fields=True, gc=False):
     native_finish_reason: Null = UNSET
 
 
-class _PieceChunk(Struct, forbid_unknown_fields=True, kw_only=True, gc=False):
-    """In the order in which providers write it, so that most pieces need no counting."""
+class PieceChunk(Struct, forbid_unknown_fields=True, kw_only=True, gc=False):
+    """A chunk of a piece of arguments, in the order in which providers write it, so that most need no counting."""
 
-    id: Any = UNSET
+    id: Scalar = UNSET
     object: str | UnsetType | None = UNSET
-    created: Any = UNSET
-    model: Any = UNSET
-    provider: Any = UNSET
-    service_tier: Any = UNSET
-    system_fingerprint: Any = UNSET
+    created: Scalar = UNSET
+    model: Scalar = UNSET
+    provider: Scalar = UNSET
+    service_tier: Scalar = UNSET
+    system_fingerprint: Scalar = UNSET
     choices: tuple[_PieceChoice]
     usage: Null = UNSET
     error: Null = UNSET
-    obfuscation: Any = UNSET
+    obfuscation: Scalar = UNSET
 
 
-_decode_piece = msgspec.json.Decoder(_PieceChunk).decode
+_decode_piece = msgspec.json.Decoder(PieceChunk).decode
 
 CHUNK: Final = "chat.completion.chunk"
 """What chunks call themselves."""
@@ -137,26 +135,26 @@ class _RawReply(Struct, gc=False):
 _decode_raw = msgspec.json.Decoder(_RawReply).decode
 
 
-def is_text(data: bytes, kind: str | None) -> bool:
-    """Whether a chunk, called `kind` or not called anything, is some text of choice 0 and nothing else.
+def text_chunk(data: bytes, kind: str | None) -> TextChunk | None:
+    """The chunk, called `kind` or not called anything, if it is some text of choice 0 and nothing else.
 
     No reader finds a call in it or an end. A line of it on its own might be another event.
     """
     if LINE_FEED in data:
-        return False
+        return None
     try:
         chunk = _decode_prose(data)
     except (msgspec.MsgspecError, RecursionError):
-        return False
+        return None
     delta = chunk.choices[0].delta
     # An empty delta is not text: it stays in its place.
     if not (delta.content or delta.reasoning_content or delta.reasoning or delta.refusal):
-        return False
-    return chunk.object == kind and (kind is not None or _is_nameless(chunk))
+        return None
+    return chunk if chunk.object == kind and (kind is not None or _is_nameless(chunk)) else None
 
 
-def argument_piece(data: bytes, kind: str | None) -> tuple[int, str] | None:
-    """Call index and text, if a chunk of that `kind` is one piece of the arguments of one call of choice 0 and nothing else."""
+def piece_chunk(data: bytes, kind: str | None) -> PieceChunk | None:
+    """The chunk of that `kind`, if it is one piece of the arguments of one call of choice 0 and nothing else."""
     if LINE_FEED in data:
         return None
     try:
@@ -165,13 +163,34 @@ def argument_piece(data: bytes, kind: str | None) -> tuple[int, str] | None:
         return None
     if (chunk.object or None) != kind or not says_once(data, chunk):
         return None
-    if kind is None and not _is_nameless(chunk):
-        return None
-    call = chunk.choices[0].delta.tool_calls[0]
-    return call.index, call.function.arguments
+    return chunk if kind is not None or _is_nameless(chunk) else None
 
 
-def _is_nameless(chunk: _Chunk | _PieceChunk) -> bool:
+def free_strings(chunk: TextChunk | PieceChunk) -> Strings:
+    """The strings of a chunk that may say anything, where it is called a chunk; arguments behind the others."""
+    delta = chunk.choices[0].delta
+    strings: list[tuple[str, Any]] = [
+        ("id", chunk.id),
+        ("system_fingerprint", chunk.system_fingerprint),
+        ("obfuscation", chunk.obfuscation),
+    ]
+    if isinstance(delta, _PieceDelta):
+        strings.append(("arguments", delta.tool_calls[0].function.arguments))
+    else:
+        strings += (
+            ("content", delta.content),
+            ("reasoning_content", delta.reasoning_content),
+            ("reasoning", delta.reasoning),
+            ("refusal", delta.refusal),
+        )
+        if isinstance(delta.reasoning_details, list):  # OpenRouter's, which say the reasoning again
+            strings += [
+                ("text", each.get("text")) for each in delta.reasoning_details if isinstance(each, dict)
+            ]
+    return [(key, value) for key, value in strings if value and isinstance(value, str)]
+
+
+def _is_nameless(chunk: TextChunk | PieceChunk) -> bool:
     """Whether a chunk that is not called one does not say so under another key."""
     said = (chunk.id, chunk.created, chunk.model, chunk.provider, chunk.service_tier)
     return CHUNK not in (*said, chunk.system_fingerprint, chunk.obfuscation)

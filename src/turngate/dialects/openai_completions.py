@@ -97,7 +97,7 @@ class CompletionsDecoder:
     """One reply. `streamed` tells chunks from one whole completion."""
 
     prose: Sequence[Event] = (Prose(0),)
-    text_values = None
+    free_strings = None
     sentinel_optional = True
     carriers: ClassVar[tuple[bytes, ...]] = CARRIERS
 

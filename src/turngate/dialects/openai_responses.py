@@ -143,7 +143,7 @@ class ResponsesDecoder:
     """One reply. `streamed` tells events from one whole response."""
 
     prose: Sequence[Event] = (Prose(),)
-    text_values = None
+    free_strings = None
     malformed: ClassVar[Code] = Code.SSE_MALFORMED
     """What a frame is found to be that clients read differently."""
 

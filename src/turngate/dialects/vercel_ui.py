@@ -136,7 +136,7 @@ class UIDecoder:
     """One reply."""
 
     prose: Sequence[Event] = (Prose(),)
-    text_values = None
+    free_strings = None
     sentinel_optional = True
     carriers: ClassVar[tuple[bytes, ...]] = CARRIERS
 

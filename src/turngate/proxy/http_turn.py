@@ -13,7 +13,7 @@ from msgspec import structs
 
 from turngate.core.action import Action, Block, Forward
 from turngate.core.framing import Framing
-from turngate.core.gate import GateState
+from turngate.core.gate import GateState, Move
 from turngate.core.policy import OnBlock
 from turngate.core.session import Session
 from turngate.core.turn import TurnState
@@ -31,6 +31,7 @@ LINGER_S = 1.0
 
 
 _HOLDING, _RELEASED, _FINISHED = GateState.HOLDING, GateState.RELEASED, TurnState.FINISHED
+_FORWARD = Move.FORWARD
 
 STILL_MADE = ("queued", "in_progress")
 """The statuses of a stored response that is not there yet. The ledger's search for an earlier delivery knows them, too."""
@@ -121,8 +122,9 @@ class HttpTurn(TurnRelay):
         if session is None or reply is None or self.gone or self.stopped is not None:
             return False
         try:
-            if session.receive_text(data, now):
-                if not reply.write_now(data):
+            move = session.receive_alike(data, now)
+            if move is not None:
+                if move is _FORWARD and not reply.write_now(data):
                     self._postpone([Forward(data)])
                 return True
             actions = session.receive_data(data, now)
