@@ -10,14 +10,15 @@ every line and every key is that of a frame which was read whole. Which values m
 
 from __future__ import annotations
 
+import functools
 import re
 from collections.abc import Sequence
 
 from turngate.core.event import SlotKey
 from turngate.core.frame import is_utf8
 
-_PLAIN = bytes(0x78 if byte < 0x20 or byte in b'"\\' else byte for byte in range(256))
-"""Maps every byte that a string needs an escape for to another one."""
+_PLAIN = bytes(byte if 0x20 <= byte < 0x80 and byte not in b'"\\' else 0x78 for byte in range(256))
+"""Maps every byte that is not plain ASCII, or that a string needs an escape for, to another one."""
 
 _has_short_escapes = re.compile(rb'(?:[^"\\\x00-\x1f]++|\\["\\/bfnrt])++').fullmatch
 
@@ -63,23 +64,21 @@ class Template:
         for middle in self._middles:
             # It begins with a quote, so where what stands before it is the inside of a string, there is no other way to part them.
             said, found, rest = rest.partition(middle)
-            if not found or not _is_inside(said):
-                return None
+            if not found or ((not said or said.translate(_PLAIN) != said) and not _is_inside(said)):
+                return None  # without a call for plain text, as nearly all is
             if middle is self._piece:
                 piece = said
         if self._padded:
             # Where nothing need stand between two parts, they may not share a brace either.
             return None if rest.strip(b" ") or len(raw) < self._least else piece
-        if not _is_inside(rest):
+        if (not rest or rest.translate(_PLAIN) != rest) and not _is_inside(rest):
             return None
         return rest if self._piece == b"" else piece
 
 
 def _is_inside(said: bytes) -> bool:
     """Whether this is something that a string may be the whole of."""
-    if said.translate(_PLAIN) != said and not _has_short_escapes(said):
-        return False
-    return said != b"" and (said.isascii() or is_utf8(said))
+    return _has_short_escapes(said) is not None and is_utf8(said)
 
 
 Strings = Sequence[tuple[str, str]]
@@ -96,7 +95,7 @@ def template_of(
     parts = [second]
     if len(are) > PLACES or not all(_part(parts, *pair) for pair in are if pair not in were):
         return None
-    padding = _find_padding(parts[-1])
+    padding = _find_padding(parts[-1]) if second.endswith(b" }\n\n") else None
     if padding is not None:
         tail = parts.pop()
         parts += [tail[: padding.start(1)], tail[padding.end(1) :]]
@@ -130,6 +129,7 @@ def _part(parts: list[bytes], key: str, text: str) -> bool:
     return False
 
 
+@functools.cache
 def _beginnings(key: str) -> tuple[bytes, ...]:
     """What stands before a string value, as JSON is commonly written. Any other spelling makes no template."""
     return b'"%b":"' % key.encode(), b'"%b": "' % key.encode()
