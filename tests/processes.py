@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
+import contextlib
+import secrets
 import socket
 import subprocess
 import time
 from http.client import HTTPConnection, HTTPException
 from typing import Any
 
+OWN_PORTS = range(20_000, 32_768)
+"""Below what Linux (from 32768) and macOS (from 49152) give to whoever connects or asks for any port."""
+
 
 def free_port() -> int:
-    """A port that nobody listens on now."""
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        port: int = listener.getsockname()[1]
-    return port
+    """A port that nobody listens on now, and that no other process gets by chance before one of ours listens there."""
+    while True:
+        port = secrets.choice(OWN_PORTS)
+        with contextlib.suppress(OSError), socket.create_server(("127.0.0.1", port)):
+            return port
 
 
 def answers(process: subprocess.Popen[Any], port: int, path: str, patience_s: float) -> bool:

@@ -14,7 +14,6 @@ import datetime as dt
 import logging
 import os
 import platform
-import socket
 import tempfile
 from asyncio.subprocess import DEVNULL
 from collections.abc import AsyncIterator, Sequence
@@ -25,6 +24,7 @@ import structlog
 
 from tests.conformance.kit import PRESETS, pin, pinned_of, preset_of
 from tests.conformance.page import write_page
+from tests.processes import free_port
 from tests.proxy.gated import configured, running
 from turngate import __version__
 from turngate.conformance.adapters import ADAPTERS, Adapter
@@ -87,8 +87,7 @@ async def measure_adapter(adapter: Adapter, folder: Path, scenarios: Sequence[Sc
 @contextlib.asynccontextmanager
 async def litellm_proxy(place: Path, origin: str) -> AsyncIterator[str]:
     """LiteLLM's proxy before the kit's provider."""
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port = free.getsockname()[1]
+    port = free_port()
     with tempfile.TemporaryDirectory() as folder:
         config = Path(folder) / "config.yaml"
         config.write_text(PROXY_CONFIG.format(origin=origin))

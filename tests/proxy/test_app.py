@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.processes import free_port
 from tests.proxy.gated import (
     ARGUMENT,
     BAD_TURN,
@@ -252,17 +253,11 @@ def test_replies_without_a_body_stay_without_one(run: Run, tmp_path: Path) -> No
 # The upstream gives no reply
 
 
-def closed_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
-
-
 def test_an_upstream_that_cannot_be_reached_is_502_in_the_dialects_envelope(run: Run, tmp_path: Path) -> None:
     async def main() -> None:
         async with gated(tmp_path, hang) as world:
             upstream = world.gate.config.upstreams["provider"]
-            object.__setattr__(upstream, "origin", Origin("http", "127.0.0.1", closed_port()))
+            object.__setattr__(upstream, "origin", Origin("http", "127.0.0.1", free_port()))
             answer = await world.ask(request("/v1/messages", turn_request()))
             assert (answer.status, json.loads(answer.body)["type"]) == (502, "error")
             answer = await world.ask()

@@ -7,7 +7,6 @@ import contextlib
 import json
 import os
 import signal
-import socket
 import ssl
 import subprocess
 import sys
@@ -16,6 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tests.ledger.turns import sql
+from tests.processes import free_port
 from tests.proxy.gated import (
     CALL,
     DONE,
@@ -89,9 +89,7 @@ async def process(
     folder: Path, script: Script, server: str = "", provider: str = "", tls: ssl.SSLContext | None = None
 ) -> AsyncIterator[Process]:
     async with serving(script, tls) as origin:
-        with socket.socket() as probe:
-            probe.bind(("127.0.0.1", 0))
-            port = probe.getsockname()[1]
+        port = free_port()
         file, log = folder / "gate.toml", folder / "log"
         file.write_text(
             f'[server]\nlisten = "127.0.0.1:{port}"\ndefault_upstream = "provider"\n{server}\n'

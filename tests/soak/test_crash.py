@@ -45,6 +45,7 @@ POINTS = (
 )
 RUNS = 200 if os.environ.get("TURNGATE_SOAK") == "1" else 20
 CLIENTS = 8
+STATUS_LINE = b"HTTP/1.1 200 OK\r\n"
 
 
 @dataclass
@@ -112,6 +113,9 @@ async def ask(port: int) -> Seen:
         pass
     finally:
         writer.transport.abort()
+    assert STATUS_LINE.startswith(body[: len(STATUS_LINE)]), (
+        "the gate serves no turn, so it never comes to the point"
+    )
     turn_id = next(
         (
             line.partition(b":")[2].strip().decode()

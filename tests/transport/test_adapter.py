@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 import httpx2
 import pytest
 
+from tests.processes import free_port
 from tests.transport.peer import OK, QUICK, Peer, get, read_all, serving
-from tests.transport.test_dial import unused_port
 from turngate.errors import ConfigError
 from turngate.transport import (
     BodyEnd,
@@ -118,7 +118,7 @@ def test_connection_failures_are_told_apart(certificates: Certificates, run: Run
     async def main() -> None:
         async with adapter() as upstream:
             with pytest.raises(errors.ConnectFailedError):
-                await upstream.request(get(Origin("http", "127.0.0.1", unused_port())), b"", QUICK)
+                await upstream.request(get(Origin("http", "127.0.0.1", free_port())), b"", QUICK)
             with pytest.raises(errors.NameResolutionError):
                 await upstream.request(get(Origin("http", "no-such-host.invalid", 80)), b"", QUICK)
             async with serving(lambda peer: peer.hold(), tls) as origin:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from tests.processes import free_port
 from tests.transport.peer import OK, QUICK, Peer, fetch, get, serving, transport
 from turngate.errors import ConfigError
 from turngate.transport import Origin, Timeouts, TlsSettings
@@ -27,18 +28,12 @@ if TYPE_CHECKING:
 FIVE = OK + b"Content-Length: 5\r\n\r\nhello"
 
 
-def unused_port() -> int:
-    with socket.socket() as sock:
-        sock.bind(("127.0.0.1", 0))
-        return int(sock.getsockname()[1])
-
-
 def test_a_refused_connection_is_told(run: Run) -> None:
     async def main() -> None:
         async with transport() as direct:
             for host in ("127.0.0.1", "localhost"):
                 with pytest.raises(ConnectFailedError):
-                    await fetch(direct, Origin("http", host, unused_port()))
+                    await fetch(direct, Origin("http", host, free_port()))
 
     run(main())
 
@@ -120,7 +115,7 @@ def test_the_second_address_is_tried_when_the_first_refuses(run: Run) -> None:
     async def main() -> None:
         loop = asyncio.get_running_loop()
         async with serving(lambda peer: peer.hold()) as origin:
-            ports = (unused_port(), origin.port)
+            ports = (free_port(), origin.port)
             addresses = [
                 (int(socket.AF_INET), int(socket.SOCK_STREAM), 0, ("127.0.0.1", port)) for port in ports
             ]
