@@ -96,6 +96,17 @@ def test_text_passes_as_it_comes() -> None:
     assert (turn.outcome, turn.passed, turn.turn.response_id) == ("passed", data, "r1")
 
 
+def test_text_that_speaks_of_calls_and_the_calls_of_earlier_turns_pass() -> None:
+    earlier = [{"role": "CHATBOT", "tool_calls": [call()]}]
+    told = {"text": "tool_calls", "generation_id": "r1", "tool_calls": None, "chat_history": earlier}
+    spoken = line("text-generation", text='"tool_calls": [1]')
+    data = START + spoken + line("stream-end", finish_reason="COMPLETE", response=told)
+    assert judged(data).passed == data
+    assert judge(NAME, json.dumps(told).encode(), tools=TOOLS, streamed=False).outcome == "passed"
+    strange = json.dumps({**told, "meta": {"tool_call": {"name": "ls"}}}).encode()
+    assert judge(NAME, strange, tools=TOOLS, streamed=False).codes >= {"unsupported_event"}
+
+
 def test_a_sound_turn_is_released_byte_for_byte() -> None:
     lines = [*PIECES, whole(call()), end(call())]
     turn = judged(START, TEXT, *lines)
@@ -135,6 +146,11 @@ BROKEN: dict[str, tuple[list[bytes], str]] = {
     "a reason that is no text": ([whole(call()), end(reason=1)], "wrong_terminal_reason"),
     "an event of no type": ([whole(call()).replace(b'"tool-calls-generation"', b"{}"), end()], "unsupported_event"),
     "an event that nobody knows": ([line("tool-calls-draft", tool_calls=[call()]), end()], "unsupported_event"),
+    "calls beside the first event": ([line("stream-start", tool_calls=[call()]), end()], "unsupported_event"),
+    "calls beside a piece": ([line("tool-calls-chunk", tool_call_delta={"index": 0, "name": "ls"}, tool_calls=[call()]), end()], "unsupported_event"),
+    "a piece beside calls": ([line("tool-calls-generation", tool_calls=[call()], tool_call_delta={"index": 0}), end()], "unsupported_event"),
+    "calls beside the last response": ([end(tool_calls=[call()])], "unsupported_event"),
+    "calls in no place of the last response": ([line("stream-end", finish_reason="COMPLETE", response={"text": "", "meta": {"tool_calls": [call()]}})], "unsupported_event"),
     "a call beside text": ([line("text-generation", text="x", tool_calls=[call()]), end()], "unsupported_event"),
 }  # fmt: skip
 

@@ -205,6 +205,9 @@ def test_a_providers_error_ends_the_turn() -> None:
             CALL + event({"x": {"tool_calls": [1]}}) + END, {"unsupported_event"}, id="inside a message"
         ),
         pytest.param(
+            CALL + event({"function_call": {"name": "rm"}}) + END, {"unsupported_event"}, id="in the old way"
+        ),
+        pytest.param(
             CALL + raw({"output": {"tool_calls": [1]}}) + END, {"unsupported_event"}, id="in another place"
         ),
         pytest.param(

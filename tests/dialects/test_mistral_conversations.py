@@ -18,7 +18,7 @@ DONE = typed(
 )
 
 
-def words(text: str = "hi", index: int = 0) -> bytes:
+def words(text: Any = "hi", index: int = 0) -> bytes:
     return typed("message.output.delta", id="msg_1", output_index=index, role="assistant", content=text)
 
 
@@ -117,6 +117,11 @@ def test_a_providers_error_ends_the_turn() -> None:
         pytest.param(
             call() + typed("function.call.done"), {"unsupported_event"}, id="an unknown event of a call"
         ),
+        pytest.param(call() + words([{"type": "function.call"}]), {"unsupported_event"}, id="a call as text"),
+        pytest.param(call(tool_calls=[1]), {"unsupported_event"}, id="calls beside a call"),
+        pytest.param(
+            call() + typed("tool.execution.done", id="t", outputs=[1]), {"unsupported_event"}, id="outputs"
+        ),
         pytest.param(
             call() + call(" ").replace(b"event: function.call.delta", b"event: message.output.delta"),
             {"invalid_event"},
@@ -178,6 +183,9 @@ def test_a_body_is_judged_like_a_stream() -> None:
         (body(output(7)), "invalid_arguments_delta"),
         (body(output(confirmation_status="pending")), "unsupported_event"),
         (body({"type": "later.call"}), "unsupported_event"),
+        (body({**said, "content": [{"type": "tool_call"}]}), "unsupported_event"),
+        (body({**said, "tool_calls": [1]}), "unsupported_event"),
+        (body(said).replace(b'"outputs"', b'"tool_calls":[1],"outputs"'), "unsupported_event"),
         (body("function.call"), "invalid_event"),
         (b'{"function.call":1}', "invalid_event"),
     ):
@@ -188,6 +196,7 @@ def test_a_body_is_judged_like_a_stream() -> None:
     for harmless in (
         body(ran_again, ran_again),
         body(said, ran, {"type": "agent.handoff"}),
+        body({**said, "content": "a function.call, told"}, {**ran, "info": {"tool_calls": [1]}}),
         b'{"object":"conversation","id":"conv_1"}',
     ):
         assert judge(CONVERSATIONS, harmless, streamed=False).outcome == "passed"

@@ -89,6 +89,12 @@ _KNOWN = frozenset(
         "chat_history",
     }
 )  # fmt: skip
+_PLACES: dict[str | None, tuple[str, ...]] = {
+    "tool-calls-chunk": ("tool_call_delta",),
+    "tool-calls-generation": ("tool_calls",),
+    None: ("tool_calls", "chat_history"),
+}
+"""Where the kinds of events have calls, and a whole response."""
 _TYPES = {
     "str": "string", "int": "integer", "float": "number", "bool": "boolean", "list": "array", "dict": "object",
     "List": "array", "Dict": "object",
@@ -215,9 +221,12 @@ class CohereV1Decoder:
         if event is None:
             return events
         events += twins("event", event, _KNOWN)
+        kind = text_or_none(event.get("event_type")) if self._streamed else None
+        if may_carry(data, CARRIERS) and names_calls(_elsewhere(event, kind), ("tool_call",)):
+            # Nobody knows which client looks there.
+            events.append(Defect(Code.UNSUPPORTED_EVENT, "calls in an unknown place", "event"))
         if not self._streamed:
             return [*events, *self._body(event, data)]
-        kind = text_or_none(event.get("event_type"))
         match kind:
             case "stream-start":
                 return [*events, *self._start(event)]
@@ -227,7 +236,7 @@ class CohereV1Decoder:
                 return [*events, *self._whole(event.get("tool_calls"), _raw(data), "tool_calls"), Prose()]
             case "stream-end":
                 return [*events, *self._end(event, data)]
-        if kind in _TEXTS and not names_calls(event, ("tool_call",)):
+        if kind in _TEXTS:
             return [*events, Prose()]
         suspect = kind not in self._policy.harmless and may_carry(data, CARRIERS)
         return [*events, Unrecognised(f"event {wire_word(kind)!r}", may_carry_call=suspect)]
@@ -358,6 +367,15 @@ class CohereV1Decoder:
     def block_body(self, notice: BlockNotice) -> bytes:
         """Cohere's error envelope."""
         return encode({"message": notice.message, "turngate": notice.details})
+
+
+def _elsewhere(event: Mapping[str, Any], kind: str | None) -> dict[str, Any]:
+    """What is not the one place in which an event of its kind, or a whole response, has calls. The history has those of earlier turns."""
+    response = event.get("response")
+    if kind == "stream-end" and isinstance(response, dict):
+        return {**event, "response": _elsewhere(response, None)}
+    places = _PLACES.get(kind, ())
+    return {key: value for key, value in event.items() if key not in places}
 
 
 def _line(text: str, reason: str, more: Mapping[str, object]) -> bytes:

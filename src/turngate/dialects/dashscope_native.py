@@ -61,8 +61,9 @@ from turngate.dialects.base import (
     wire_word,
 )
 
-CARRIERS = (b"tool_call",)
-"""Stands in `tool_calls`, and in the reason that promises one."""
+CALL_WORD = "_call"
+CARRIERS = (CALL_WORD.encode(),)
+"""Stands in `tool_calls`, in the reason that promises one, and in the older `function_call`, which no recorded reply has."""
 
 ENDINGS: dict[str, Ending] = {
     "tool_calls": Ending.CALLS,
@@ -186,7 +187,7 @@ class GenerationDecoder:
             events.append(Defect(Code.INVALID_EVENT, "an event of another name", may_carry_call=suspect))
         output = value.get("output")
         choices = output.get("choices") if isinstance(output, dict) else None
-        if may_carry(data, self.carriers) and names_calls(_without_calls(value), ("tool_call",)):
+        if may_carry(data, self.carriers) and names_calls(_without_calls(value), (CALL_WORD,)):
             events.append(Defect(Code.UNSUPPORTED_EVENT, "calls in an unknown place", "output"))
         if not isinstance(choices, list):
             return [*events, Prose(trailer=True)]

@@ -59,8 +59,10 @@ from turngate.dialects.base import (
     function_tools,
     identified,
     is_index,
+    listed,
     may_carry,
     may_hold,
+    names_calls,
     names_carrier,
     read_event,
     read_request,
@@ -72,6 +74,10 @@ from turngate.dialects.base import (
 
 CARRIERS = (b"function.call", b"tool_call")
 """Stand in everything that carries a call, and in the names of its events."""
+
+_OUTPUTS = b'"outputs"'
+_OWN = ("tool_call_id", "arguments", "info")
+"""What says a call's own id, and what may have any key in it."""
 
 _STARTED = "conversation.response.started"
 _DONE = "conversation.response.done"
@@ -184,7 +190,7 @@ class ConversationDecoder:
         value, events = read_event(data, self.carriers)
         if value is None:
             return events
-        events += _twins("event", value)
+        events += [*_twins("event", value), *self._strays("event", value, data)]
         if not self._streamed:
             return [*events, *self._body(value, data)]
         said = value.get("type")
@@ -198,6 +204,20 @@ class ConversationDecoder:
         if not self._holding and not may_hold(meant):
             self._note(kind, value)
         return [*events, *meant]
+
+    def _strays(self, path: str, value: Mapping[str, Any], data: bytes) -> list[Event]:
+        """The finding that calls are where the format has none: nobody knows which client looks there."""
+        if not may_carry(data, (*self.carriers, _OUTPUTS)):
+            return []
+        own = _OWN if self._streamed or path != "event" else (*_OWN, "outputs")
+        rest = {key: each for key, each in value.items() if key not in own}
+        content = value.get("content")
+        kinds = [part.get("type") for part in (*listed(content), content) if isinstance(part, dict)]
+        if names_calls(rest, ("tool_call", "outputs")) or any(
+            isinstance(kind, str) and names_carrier(kind, self.carriers) for kind in kinds
+        ):
+            return [Defect(Code.UNSUPPORTED_EVENT, "calls in an unknown place", path)]
+        return []
 
     def _note(self, kind: str, value: Mapping[str, Any]) -> None:
         """Keep what the client sees, for a quiet ending."""
@@ -275,6 +295,8 @@ class ConversationDecoder:
         raw = _raw_arguments(data)
         for index, output in enumerate(outputs):
             events += self._output(index, output, raw[index] if index < len(raw) else None)
+            if isinstance(output, dict):
+                events += self._strays(f"outputs[{index}]", output, data)
         return [*events, *self._done("outputs")]
 
     def _output(self, index: int, output: Any, raw: bytes | None) -> list[Event]:
