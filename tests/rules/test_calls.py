@@ -83,5 +83,5 @@ def test_only_a_forbidden_tool_that_the_provider_ran_is_denied() -> None:
     ):
         turn.apply(SlotOpened((key,), 0, f"item[{key}]", CallKind.FUNCTION, runs_on), 1.0)
         turn.apply(SlotIdentified((key,), f"id{key}", name), 1.0)
-    found = list(calls.forbidden_provider_tools(turn, Toolset()))
+    found = list(calls.forbidden_provider_tools(turn))
     assert [(finding.code, finding.path) for finding in found] == [(Code.POLICY_DENIED, "item[1]")]

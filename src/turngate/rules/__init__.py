@@ -56,17 +56,18 @@ class Judgement:
             return ()
         # What a request that fetches a stored response cannot declare, the response itself says.
         tools = turn.echoed if self.tools.replayed and turn.echoed is not None else self.tools
+        slots, traits = turn.agent_calls, self.traits
         found = [
-            *calls.identity(turn, tools, ids_optional=self.traits.ids_optional),
-            *calls.unique_ids(turn, tools),
-            *calls.terminal(turn, tools, sentinel_optional=self.traits.sentinel_optional),
+            *calls.identity(turn, slots, ids_optional=traits.ids_optional),
+            *calls.unique_ids(turn),
+            *calls.terminal(turn, slots, sentinel_optional=traits.sentinel_optional),
             *calls.terminal_reason(
-                turn, tools, named_choice_ends_naturally=self.traits.named_choice_ends_naturally
+                turn, slots, forced=traits.named_choice_ends_naturally and tools.named_choice
             ),
-            *calls.forbidden_provider_tools(turn, tools),
+            *calls.forbidden_provider_tools(turn),
         ]
         judge = ArgumentJudge(tools, self.limits, self.pinned, self.vocabulary)
-        for slot in turn.agent_calls:
+        for slot in slots:
             findings, self.checks[slot.key] = judge.check(slot)
             found += findings
         if self.tool_rules:

@@ -1,24 +1,26 @@
-"""Rules on identity and terminal: every call is named once, and the provider has said that the turn is whole."""
+"""Rules on identity and terminal: every call is named once, and the provider has said that the turn is whole.
+
+`slots` are the turn's calls for the agent: each rule would otherwise list them anew.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from turngate.core.event import CallKind, Ending, RunsOn
 from turngate.core.finding import Code, Finding, Level
 from turngate.core.policy import Quirk
 from turngate.core.session import proves_end
 from turngate.core.slot import Slot, SlotState
-from turngate.core.toolset import Toolset
 from turngate.core.turn import Choice, Turn
 
 # An enum is slow to give a member: those that every turn with calls asks for.
 _CALLS, _COLLECTING = Ending.CALLS, SlotState.COLLECTING
 
 
-def identity(turn: Turn, _tools: Toolset, *, ids_optional: bool = False) -> Iterator[Finding]:
+def identity(turn: Turn, slots: Sequence[Slot], *, ids_optional: bool) -> Iterator[Finding]:
     """Every call has a name and, where its format has ids, an id."""
-    for slot in turn.agent_calls:
+    for slot in slots:
         needs_id = slot.call_id is None and slot.kind is not CallKind.LEGACY and not ids_optional
         if needs_id and not turn.policy.accepts(Quirk.MISSING_IDS):
             yield Finding(Code.MISSING_CALL_ID, f"{slot.path}: no id was ever sent for it", slot.path)
@@ -28,7 +30,7 @@ def identity(turn: Turn, _tools: Toolset, *, ids_optional: bool = False) -> Iter
             )
 
 
-def unique_ids(turn: Turn, _tools: Toolset) -> Iterator[Finding]:
+def unique_ids(turn: Turn) -> Iterator[Finding]:
     """An id names one call of the turn. Two calls under one id cannot be told apart by their results."""
     seen: dict[str, Slot] = {}
     for slot in turn.slots.values():
@@ -41,9 +43,9 @@ def unique_ids(turn: Turn, _tools: Toolset) -> Iterator[Finding]:
             yield Finding(Code.DUPLICATE_CALL_ID, message, slot.path)
 
 
-def terminal(turn: Turn, _tools: Toolset, *, sentinel_optional: bool) -> Iterator[Finding]:
+def terminal(turn: Turn, slots: Sequence[Slot], *, sentinel_optional: bool) -> Iterator[Finding]:
     """Each choice has its terminal reason, each call its end, and the turn its last event or a clean end."""
-    for slot in turn.agent_calls:
+    for slot in slots:
         if slot.state is _COLLECTING:
             yield Finding(Code.MISSING_TERMINAL, f"{slot.path}: it never ended", slot.path)
     for index, choice in turn.choices.items():
@@ -55,10 +57,12 @@ def terminal(turn: Turn, _tools: Toolset, *, sentinel_optional: bool) -> Iterato
         yield Finding(Code.MISSING_TERMINAL, f"the turn ended without its last event{how}", "turn")
 
 
-def terminal_reason(turn: Turn, tools: Toolset, *, named_choice_ends_naturally: bool) -> Iterator[Finding]:
-    """Calls end with a reason that says that they are complete, and such a reason comes with calls."""
-    with_calls = {slot.choice for slot in turn.agent_calls}
-    forced = named_choice_ends_naturally and tools.named_choice
+def terminal_reason(turn: Turn, slots: Sequence[Slot], *, forced: bool) -> Iterator[Finding]:
+    """Calls end with a reason that says that they are complete, and such a reason comes with calls.
+
+    `forced` says that the request forces one call, which legally ends with the natural reason.
+    """
+    with_calls = {slot.choice for slot in slots}
     for index, choice in turn.choices.items():
         if index in with_calls:
             if choice.ending is not _CALLS:
@@ -83,7 +87,7 @@ def _other_reason_with_calls(choice: Choice, *, natural: bool) -> Iterator[Findi
     yield Finding(Code.WRONG_TERMINAL_REASON, message, choice.path)
 
 
-def forbidden_provider_tools(turn: Turn, _tools: Toolset) -> Iterator[Finding]:
+def forbidden_provider_tools(turn: Turn) -> Iterator[Finding]:
     """Provider-run tools that the operator forbids by name. They ran already; this only says so."""
     forbidden = turn.policy.forbidden_provider_tools
     for slot in turn.slots.values() if forbidden else ():
