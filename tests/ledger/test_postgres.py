@@ -348,10 +348,13 @@ async def test_processes_release_nothing_after_a_latch_of_another_process(server
     """Two gates in processes of their own release as fast as they can; a third latches, lifts and latches."""
     async with server_store.running() as ledger:
         processes = [await asyncio.to_thread(gate, server_store) for _ in range(2)]
+        readers: list[asyncio.Future[str]] = []
         try:
             for process in processes:
                 assert process.stdout is not None
                 await asyncio.to_thread(process.stdout.readline)
+                # What it goes on to say is read, too: a gate that waits at a full pipe hears of no latch.
+                readers.append(asyncio.ensure_future(asyncio.to_thread(process.stdout.read)))
             spans: list[tuple[int, int]] = []
             for _ in range(SPANS):
                 latch = latched()
@@ -366,6 +369,8 @@ async def test_processes_release_nothing_after_a_latch_of_another_process(server
         finally:
             for process in processes:
                 process.kill()
+            await asyncio.gather(*readers)
+            for process in processes:
                 process.communicate()
         released_at = [
             seq
