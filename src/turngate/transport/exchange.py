@@ -31,6 +31,7 @@ from turngate.transport.stall import StallTimer
 
 if TYPE_CHECKING:
     import asyncio
+    from collections.abc import Callable
 
     from turngate.transport.connection import Connection
 
@@ -71,7 +72,11 @@ class Exchange(BufferedResponse):
         "_reusable",
         "_stall",
         "_timeouts",
+        "on_body",
     )
+
+    on_body: Callable[[bytes], None]
+    """Takes a piece of body from the parser. The list does it itself, for that is done for every event."""
 
     def __init__(
         self,
@@ -103,6 +108,8 @@ class Exchange(BufferedResponse):
         self._request_written = False
         self._reusable = False
         self._failure: UpstreamError | None = None
+        # llhttp does not know the method: what follows a head that has no body is none.
+        self.on_body = self._refuse_surplus if method == b"HEAD" else self._pieces.append
         self._parser = httptools.HttpResponseParser(self)
         connection.occupy(self)
 
@@ -156,20 +163,22 @@ class Exchange(BufferedResponse):
             return
         if not self.status:
             self._fed_size += len(data)
+        pieces = self._pieces
+        known = len(pieces)
         try:
             self._parser.feed_data(data)
         except (httptools.HttpParserError, httptools.HttpParserUpgrade):
             self._parsing_failed()
         if not self.status and self._fed_size > self._limits.size:
             self._fail(HeadTooLargeError())
-        sink, pieces = self._sink, self._pieces
+        sink = self._sink
         # A reader that waits has read all that came before.
         if sink is not None and pieces and self._waiter is not None:
             if sink(pieces[0] if len(pieces) == 1 else b"".join(pieces), now):
                 pieces.clear()
-                self._unread = 0
             if not pieces and self._end is None:
                 return
+        self._unread += sum(map(len, pieces[known:]))
         self._pause_if_full()
         self._notify()
 
@@ -255,12 +264,8 @@ class Exchange(BufferedResponse):
             self._reusable = False
             self._finish(EndReason.COMPLETE)
 
-    def on_body(self, piece: bytes) -> None:
-        """Keep one piece for the reader."""
-        if self._end is not None:
-            raise SurplusError
-        self._pieces.append(piece)
-        self._unread += len(piece)
+    def _refuse_surplus(self, _piece: bytes) -> None:
+        raise SurplusError
 
     def on_message_complete(self) -> None:
         """The framing is satisfied."""
