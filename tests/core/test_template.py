@@ -382,6 +382,18 @@ def test_what_is_not_one_more_piece_of_the_call_is_read_with_care(data: bytes) -
     assert (session.turn, session.tally) == before
 
 
+@pytest.mark.parametrize("behind", [b"\n\n", b"\n: }  }\n\n"])
+def test_of_pieces_without_arguments_nothing_is_learned(behind: bytes) -> None:
+    play = in_arguments()
+    for name in ("a", "b"):
+        play.read(piece("", id=name).removesuffix(b"\n\n") + behind)
+        play.read(piece("").replace(b'"id": "chatcmpl-1", ', b"").removesuffix(b"\n\n") + behind)
+    for name in ("a", "b"):
+        play.read(piece("", id=name))
+    assert play.session.receive_alike(piece("", id="x"), 1.0) is None
+    assert [slot.arguments for slot in play.session.turn.slots.values()] == ['{"city']
+
+
 def test_a_piece_of_another_call_is_that_calls() -> None:
     play = in_arguments()
     play.read(head(1), piece("a", 1), piece("b", 1))

@@ -262,7 +262,13 @@ class Session:
             self._likeness.forget()
             return [Forward(data), *actions]
         strings = self._decoder.free_strings
-        if strings is None or frames[0].raw is not data or self.gate.state is not _HOLDING:
+        # Of a piece that says nothing they are others, or none.
+        if (
+            not strings
+            or strings[-1][1] != piece.text
+            or frames[0].raw is not data
+            or self.gate.state is not _HOLDING
+        ):
             self._likeness.forget()
         else:
             self._likeness.learn(data, strings, self.tally.frames, piece.slot)
