@@ -110,6 +110,11 @@ def test_calls_of_earlier_runs_in_a_snapshot_are_history() -> None:
             event("TOOL_CALL_START", toolCallId="c1", toolCallName="format") + ARGS + STOP + END,
             {"unknown_tool"},
         ),
+        (
+            event("TOOL_CALL_START", toolCallId="c1", toolcallid="c2", toolCallName="ls") + STOP + END,
+            {"unsupported_event"},
+        ),
+        (event("TEXT_MESSAGE_CONTENT", Type="TOOL_CALL_START", toolCallId="c1") + END, {"unsupported_event"}),
         (event("TOOL_CALL_START", toolCallName="ls") + END, {"invalid_call_id"}),
         (event("TOOL_CALL_CHUNK", delta="{}") + END, {"invalid_call_id"}),
     ],

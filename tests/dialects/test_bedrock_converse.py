@@ -290,6 +290,7 @@ def test_a_body_is_judged_like_a_stream() -> None:
         (body(use(), reason="max_tokens"), "wrong_terminal_reason"),
         (body(use(), reason=None), "missing_terminal"),
         (body(use({"p": 1})).replace(b'"p": 1', b'"p": 1, "p": 2'), "duplicate_argument_key"),
+        (body({"text": "hi"}, Output={"message": {"content": [use()]}}), "unsupported_event"),
         (body({"toolUse": "ls"}), "invalid_content_block"),
         (body({**use(), "toolResult": {}}), "invalid_content_block"),
         (body("toolUse"), "invalid_content_block"),

@@ -147,6 +147,21 @@ def test_nothing_is_released_before_the_last_event() -> None:
             {"delta_before_start", "terminal_without_call", "wrong_terminal_reason"},
             id="no start",
         ),
+        pytest.param(
+            opened() + message("tool-call-end", index=0) + end(tool_calls=[1]),
+            {"unsupported_event", "duplicate_terminal"},
+            id="calls beside the reason",
+        ),
+        pytest.param(
+            opened() + piece(0, "{}").replace(b'"delta"', b'"tool_calls":[1],"delta"') + closed(),
+            {"unsupported_event"},
+            id="calls beside a piece",
+        ),
+        pytest.param(
+            opened() + closed() + end(Finish_Reason="ERROR"),
+            {"unsupported_event", "duplicate_terminal"},
+            id="a reason in another case",
+        ),
         pytest.param(opened(name="nosuch") + closed(), {"unknown_tool"}, id="an undeclared tool"),
         pytest.param(opened(name="") + closed(), {"missing_tool_name"}, id="no name"),
         pytest.param(opened(id="") + closed(), {"missing_call_id"}, id="no id"),

@@ -59,6 +59,7 @@ BROKEN: dict[str, tuple[list[bytes], set[str]]] = {
     "another type at its place": ([*CALL, delta({"index": 0, "type": "code_interpreter"})], {"identity_collision"}),
     "a function where the provider runs": ([STEP, delta(PROVIDER), delta(piece(ARGUMENTS))], {"identity_collision"}),
     "a type that nobody knows": ([STEP, delta({"index": 0, "type": "shell", "shell": {}})], {"unsupported_event"}),
+    "a step's details in another spelling": ([STEP, strange(delta={"step_details": {"tool_calls": [opened(arguments=ARGUMENTS)]}, "Step_Details": {}})], {"unsupported_event"}),
     "a key in another spelling": ([STEP, delta({**opened(arguments=ARGUMENTS), "Function": {}})], {"unsupported_event"}),
 }  # fmt: skip
 

@@ -247,6 +247,7 @@ BLOCKED: dict[str, tuple[list[Said], list[Any], str]] = {
     "an item id that is no text": (call(function(id=[])), [function(id=[])], "invalid_call_id"),
     "an unknown part of a message": ([*CALL, added(5, {**message(5), "content": [{"type": "tool_use"}]})], [function()], "unsupported_event"),
     "an unknown part in the final output": (CALL, [function(), {**message(5), "content": ["x"]}], "unsupported_event"),
+    "a key in another case in the final output": ([*CALL, added(5, message(5)), done(5, message(5))], [function(), {**message(5), "Type": "function_call"}], "unsupported_event"),
     "a key in another case": ([*CALL[:-1], done(1, {**function(), "Arguments": "{}"})], [function()], "unsupported_event"),
     "an id that is no text": (call(function(call_id=7)), [function(call_id=7)], "invalid_call_id"),
     "a name that is no text": (call(function(name=7)), [function(name=7)], "invalid_tool_name"),

@@ -60,12 +60,14 @@ from turngate.dialects.base import (
     read_request,
     sse,
     text_or_none,
+    twins,
     wire_word,
 )
 
 CARRIERS = (b"tool",)
 """Stands in the type of every event that is of a call, and in the keys beside it."""
 
+_KNOWN = frozenset({"type", "toolCallId", "toolCallName", "delta", "messages", "outcome"})
 _HARMLESS = (
     "TEXT_MESSAGE_", "REASONING_", "THINKING_", "STEP_", "STATE_", "ACTIVITY_", "SUBAGENT_", "RAW", "CUSTOM", "META",
 )  # fmt: skip
@@ -130,6 +132,7 @@ class AgUiDecoder:
         event, faults = read_event(data, self.carriers)
         if event is None:
             return [*events, *faults]
+        faults += twins("event", event, _KNOWN)
         read = self._read(event)
         return self.prose if read is self.prose and not events and not faults else [*events, *faults, *read]
 

@@ -13,6 +13,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import lru_cache
 from typing import Any, ClassVar, Protocol
 
 import msgspec
@@ -187,10 +188,16 @@ def case_twin(value: Mapping[str, Any], known: frozenset[str]) -> str | None:
     """A known key that stands in `value` in another spelling, which some clients (Go) take for the key itself."""
     if known.issuperset(value):
         return None
+    folded = _folded(known)
     for key in value:
-        if key not in known and key.casefold() in known:
+        if key not in known and key.casefold() in folded:
             return key.casefold()
     return None
+
+
+@lru_cache(64)  # each dialect has one set or two
+def _folded(known: frozenset[str]) -> frozenset[str]:
+    return frozenset(key.casefold() for key in known)
 
 
 def twins(path: str, value: Mapping[str, Any], known: frozenset[str]) -> list[Event]:

@@ -56,6 +56,7 @@ from turngate.dialects.base import (
     is_index,
     may_carry,
     may_hold,
+    names_calls,
     names_carrier,
     read_event,
     read_request,
@@ -64,7 +65,8 @@ from turngate.dialects.base import (
 from turngate.dialects.bedrock_json import raw_inputs, text_index
 from turngate.dialects.bedrock_request import read_toolset
 
-CARRIERS = (b"tooluse", b"tool_use")
+_CALLS = ("tooluse", "tool_use")
+CARRIERS = tuple(word.encode() for word in _CALLS)
 """Stand in everything that carries a call, and in the reason that promises one."""
 
 ENDINGS: dict[str, Ending] = {
@@ -318,6 +320,9 @@ class ConverseDecoder:
         output = value.get("output")
         message = output.get("message") if isinstance(output, dict) else None
         content = message.get("content") if isinstance(message, dict) else None
+        around = {**value, "output": {**output, "message": None}} if isinstance(output, dict) else value
+        if names_calls(around, _CALLS):
+            events.append(Defect(Code.UNSUPPORTED_EVENT, "a call in an unknown place", "body"))
         if not isinstance(content, list):
             # An error of the provider, or no turn at all.
             suspect = may_carry(data, CARRIERS)

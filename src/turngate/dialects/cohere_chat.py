@@ -202,6 +202,11 @@ class CohereDecoder:
         if value is None:
             return events
         events += _twins("event", value)
+        if may_carry(data, self.carriers) and names_calls(
+            _without_calls(value, streamed=self._streamed), _CALLS
+        ):
+            # Nobody knows which client looks there.
+            events.append(Defect(Code.UNSUPPORTED_EVENT, "calls in an unknown place", "event"))
         if not self._streamed:
             return [*events, *self._body(value, data)]
         said = value.get("type")
@@ -227,7 +232,8 @@ class CohereDecoder:
                 return self._message_start(value)
             case "message-end":
                 delta = value.get("delta")
-                return self._end(delta if isinstance(delta, dict) else {})
+                delta = delta if isinstance(delta, dict) else {}
+                return [*_twins("delta", delta), *self._end(delta)]
         suspect = may_carry(data, self.carriers) and kind not in self._policy.harmless
         if kind not in _PROSE:
             return [Unrecognised(f"event of type {wire_word(kind)!r}", may_carry_call=suspect)]
@@ -360,6 +366,16 @@ def _is_text(data: bytes, name: str | None) -> bool:
     except (msgspec.MsgspecError, RecursionError):
         return False
     return event.type == name and says_once(data, event)
+
+
+def _without_calls(value: Mapping[str, Any], *, streamed: bool) -> dict[str, Any]:
+    """An event, or a whole message, without the one place where it has calls."""
+    delta = value.get("delta") if streamed else value
+    message = delta.get("message") if isinstance(delta, dict) else None
+    if not isinstance(delta, dict) or not isinstance(message, dict):
+        return dict(value)
+    bare = {**delta, "message": {**message, "tool_calls": None}}
+    return {**value, "delta": bare} if streamed else bare
 
 
 def _message(value: Mapping[str, Any]) -> Mapping[str, Any]:

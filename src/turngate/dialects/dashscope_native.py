@@ -187,6 +187,7 @@ class GenerationDecoder:
             events.append(Defect(Code.INVALID_EVENT, "an event of another name", may_carry_call=suspect))
         output = value.get("output")
         choices = output.get("choices") if isinstance(output, dict) else None
+        events += _twins("output", output) if isinstance(output, dict) else []
         if may_carry(data, self.carriers) and names_calls(_without_calls(value), (CALL_WORD,)):
             events.append(Defect(Code.UNSUPPORTED_EVENT, "calls in an unknown place", "output"))
         if not isinstance(choices, list):

@@ -131,7 +131,8 @@ class Calls:
             ]
         if not isinstance(entries, list):
             return [Defect(Code.INVALID_TOOL_CALLS, "calls that are no list", f"steps[{step.number}]")]
-        events = twins(f"steps[{step.number}]", details, KNOWN)
+        path = f"steps[{step.number}]"
+        events = [*twins(path, event["delta"], KNOWN), *twins(path, details, KNOWN)]
         for entry in entries:
             events += self._piece(step_id, step, entry)
         return [*events, Prose()]

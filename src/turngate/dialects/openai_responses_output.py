@@ -164,6 +164,7 @@ class Output:
             if kind is None:
                 events.append(Defect(Code.INVALID_EVENT, "an item without a type", path))
                 continue
+            events += _twins(path, item)
             copy = read_call(item, path, self.tools)
             if copy is None:
                 if not carries_no_call(kind, self._policy):
@@ -174,7 +175,7 @@ class Output:
                 if index is None:
                     events.append(Defect(Code.COPIES_DISAGREE, "a call that was not streamed", path))
                     continue
-                events += [*_twins(path, item), *self._same((index,), missing.pop(index), copy, path)]
+                events += self._same((index,), missing.pop(index), copy, path)
                 events += self._copied((index,), copy, item, raw[position], path)
         empty = status == "completed" and not output
         if missing and not (empty and self._policy.accepts(Quirk.EMPTY_FINAL_OUTPUT)):
