@@ -48,7 +48,9 @@ def _figures(turn: TurnRelay, reply: Reply, session: Session, verdict: Verdict) 
 def _log_turn(turn: TurnRelay, session: Session, counted: TurnFigures, trace: TurnTrace | None) -> None:
     """One line a turn: what was decided and why, never what was said."""
     tally, held = session.tally, counted.held_s
-    log = _log if trace is None else _log.bind(trace_id=trace.trace_id, span_id=trace.span_id)
+    log = _log.bind()  # `_log` stands for a logger that is made later, and looks each method up anew
+    if trace is not None:
+        log = log.bind(trace_id=trace.trace_id, span_id=trace.span_id)
     log.info(
         "turn",
         turn=turn.start.turn_id,
