@@ -171,6 +171,8 @@ def test_a_stream_asks_not_to_be_buffered_unless_the_upstream_has_said_how() -> 
         ([b"text/\xe9"], ""),
         ([b'application/json; a="b"; Charset = "ISO-8859-1"'], "application/json"),
         ([b"text/plain;charset=utf-16LE"], "text/plain"),
+        ([b"text/plain;charset=EUC-JP"], "text/plain"),
+        ([b"text/plain;charset=Shift_JIS"], "text/plain; charset=shift_jis"),
         ([b"application/json; charset=UTF-7"], "application/json; charset=utf-7"),
         ([b"application/json; charset=utf-8; charset='IBM037'"], "application/json; charset=ibm037"),
     ],

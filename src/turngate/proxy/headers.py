@@ -79,7 +79,9 @@ _END_TO_END_PREFIXES = (b"anthropic-", b"openai-", b"x-amz-", b"x-goog-", b"x-st
 
 _AWS_SIGNATURE = re.compile(rb"AWS4-.*\bSignedHeaders=([^,\s]+)")
 _CHARSET = re.compile(r"charset\s*=[\s\"']*([^\s\"',;]+)")
-_LIKE_ASCII = re.compile(r"utf-?8|utf-?(16|32)(-?[bl]e)?|(us-)?ascii|iso-?8859-\d+|latin-?1|windows-125\d")
+_LIKE_ASCII = re.compile(
+    r"utf-?8|utf-?(16|32)(-?[bl]e)?|(us-)?ascii|iso-?8859-\d+|latin-?1|windows-125\d|koi8-\w|euc-\w\w"
+)
 """Charsets in which the bytes of ASCII text stay ASCII text, perhaps with NULs between them."""
 _MEDIA_TYPE = re.compile(r"[!#$%&'*+\-.^_`|~0-9a-z]+/[!#$%&'*+\-.^_`|~0-9a-z]+")
 
