@@ -6,6 +6,7 @@ import copy
 import json
 import os
 import re
+import tracemalloc
 from collections.abc import Iterator
 from functools import cache
 from typing import Any
@@ -40,7 +41,7 @@ def frame(content: str, stamp: str = "1", tail: str = "") -> bytes:
 
 def strings(raw: bytes) -> Strings:
     """The strings of a frame that may say anything, as a decoder would name them."""
-    found = re.findall(rb'"(content|stamp|arguments)" ?: ?("[^"]+")', raw)
+    found = re.findall(rb'"(content|stamp|arguments)" ?: ?("(?:[^"\\\\]|\\\\.)+")', raw)
     return [(key.decode(), json.loads(value)) for key, value in found]
 
 
@@ -177,6 +178,12 @@ def test_a_piece_is_what_stands_in_its_place(said: str, stamp: str) -> None:
     assert learned.read(piece_of(said, stamp)) == said.encode()
 
 
+def test_pieces_may_be_escaped_as_far_as_they_must() -> None:
+    learned = template(piece_of('{\\"a\\":'), piece_of("\\n\\\\"), piece=True)
+    assert learned.read(piece_of('\\"')) == b'\\"'
+    assert learned.read(piece_of("\\u0061")) is None
+
+
 def test_a_piece_may_stand_before_other_strings() -> None:
     first, second, third = (
         b'{"arguments":"%b","stamp":"%b"}' % pair for pair in ((b"a", b"1"), (b"b", b"2"), (b"c", b"3"))
@@ -270,6 +277,18 @@ def test_after_anything_else_it_has_to_be_read_again(between: bytes) -> None:
 def test_chunks_that_do_not_say_what_they_are_are_read_one_by_one() -> None:
     play = Playbook().read(*(chunk({"content": word}) for word in "abcd"))
     assert not play.session.receive_alike(chunk({"content": "e"}), 1.0)
+
+
+@pytest.mark.parametrize("cut", [0, 1000])
+def test_what_a_long_chunk_is_made_of_is_not_kept(cut: int) -> None:
+    session = in_text()
+    data = said({"content": "a", "reasoning_details": [[]] * 20_000})
+    tracemalloc.start()
+    for read in (data[:cut], data[cut:]):
+        session.receive_data(read, 1.0)
+    kept, _ = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert kept < 2 * len(data)
 
 
 def test_text_behind_the_beginning_of_a_call_is_not_taken() -> None:
@@ -549,7 +568,8 @@ def of_kinds(dialect: str) -> Iterator[tuple[Session, bytes]]:
 
 def test_templates_are_learned_in_the_dialects_that_say_so() -> None:
     assert {dialect for dialect, _, _ in knowing()} == set(DIALECTS)
-    assert any(session.gate.state is GateState.HOLDING for session, _ in of_kinds("openai_chat"))
+    for dialect in ("openai_chat", "anthropic_messages"):
+        assert any(session.gate.state is GateState.HOLDING for session, _ in of_kinds(dialect))
 
 
 @pytest.mark.parametrize("dialect", DIALECTS)

@@ -43,7 +43,7 @@ from turngate.core.finding import Code
 from turngate.core.frame import Frame, FrameFault
 from turngate.core.framing import Framing
 from turngate.core.json_text import read_lenient
-from turngate.core.policy import Quirk, TurnPolicy
+from turngate.core.policy import KIB, Quirk, TurnPolicy
 from turngate.core.session import Decoder
 from turngate.core.template import Strings
 from turngate.core.toolset import Tool, Toolset, collect
@@ -118,6 +118,10 @@ _CHUNKS = {CHUNK}
 _ALIKE = (_CHUNKS, {None})
 """What chunks may call themselves: all of them chunks, or none anything."""
 _FIRST_ONLY = {0}
+
+SHORT = 16 * KIB
+"""Bytes of a chunk of text whose reading is kept until the next one: it may take twenty times as many."""
+
 _PLAIN_CHOICE = frozenset(
     {"index", "delta", "finish_reason", "logprobs", "native_finish_reason", "obfuscation", "text"}
 )
@@ -248,7 +252,7 @@ class ChatDecoder:
             if self._slots and (piece := self._piece(data)) is not None:
                 return (piece,)
             if (text := text_chunk(data, self._called)) is not None:
-                self._newest = text
+                self._newest = text if len(data) <= SHORT else None
                 return self.prose
         self._newest = None
         if data == b"[DONE]" and self._streamed and frame.fault in (None, FrameFault.UNTERMINATED):
