@@ -60,6 +60,9 @@ BROKEN: dict[str, tuple[list[bytes], set[str]]] = {
     "a function where the provider runs": ([STEP, delta(PROVIDER), delta(piece(ARGUMENTS))], {"identity_collision"}),
     "a type that nobody knows": ([STEP, delta({"index": 0, "type": "shell", "shell": {}})], {"unsupported_event"}),
     "a step's details in another spelling": ([STEP, strange(delta={"step_details": {"tool_calls": [opened(arguments=ARGUMENTS)]}, "Step_Details": {}})], {"unsupported_event"}),
+    "calls beside a piece": ([STEP, details(tool_calls=[opened(arguments=ARGUMENTS)], more={"tool_calls": [1]})], {"unsupported_event"}),
+    "calls beside a step's details": ([STEP, strange(delta={"step_details": {}, "tool_calls": [1]})], {"unsupported_event"}),
+    "an action beside a piece of a message": ([strange(required_action={"type": "x"}, delta={})], {"unsupported_event"}),
     "a key in another spelling": ([STEP, delta({**opened(arguments=ARGUMENTS), "Function": {}})], {"unsupported_event"}),
 }  # fmt: skip
 

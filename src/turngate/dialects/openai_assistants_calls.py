@@ -116,7 +116,13 @@ class Calls:
 
     def piece(self, event: Mapping[str, Any]) -> list[Event]:
         """A piece of a step: text that it made a message, or pieces of its calls."""
-        details = _details(event.get("delta"))
+        delta = event.get("delta")
+        details = _details(delta)
+        if shows_calls(
+            [{**event, "delta": None}, _besides(delta, "step_details"), _besides(details, "tool_calls")]
+        ):
+            # Nobody knows which client looks there.
+            return [Defect(Code.UNSUPPORTED_EVENT, "calls in an unknown place", "steps")]
         entries = details.get("tool_calls")
         if entries is None:
             return [Prose()]
@@ -329,6 +335,11 @@ def _same(call: _Call, path: str, call_id: Any, name: Any) -> list[Event]:
 def _details(holder: Any) -> Mapping[str, Any]:
     details = holder.get("step_details") if isinstance(holder, dict) else None
     return details if isinstance(details, dict) else {}
+
+
+def _besides(value: Any, place: str) -> Any:
+    """An object without what stands in one place of it."""
+    return {**value, place: None} if isinstance(value, dict) else value
 
 
 def shows_calls(value: Any) -> bool:
