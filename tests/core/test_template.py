@@ -41,7 +41,7 @@ def frame(content: str, stamp: str = "1", tail: str = "") -> bytes:
 
 def strings(raw: bytes) -> Strings:
     """The strings of a frame that may say anything, as a decoder would name them."""
-    found = re.findall(rb'"(content|stamp|arguments)" ?: ?("(?:[^"\\\\]|\\\\.)+")', raw)
+    found = re.findall(rb'"(content|stamp|arguments)" ?: ?("(?:[^"\\]|\\.)+")', raw)
     return [(key.decode(), json.loads(value)) for key, value in found]
 
 

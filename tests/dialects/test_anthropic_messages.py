@@ -200,6 +200,28 @@ def test_a_text_delta_takes_the_short_way_only_to_an_open_block_of_text() -> Non
     assert [events is decoder.prose for events in (before, during, after)] == [False, True, False]
 
 
+def test_a_piece_of_input_takes_the_short_way_only_to_an_open_call() -> None:
+    decoder = AnthropicMessages().decoder(Toolset(), TurnPolicy(), streamed=True)
+    piece = Frame(b"", b'{"type":"content_block_delta","index":0,"delta":{"type":"input_json_delta","partial_json":"x"}}', "content_block_delta")  # fmt: skip
+
+    def named(kind: str, **fields: Any) -> Frame:
+        return Frame(b"", json.dumps({"type": kind, "index": 0, **fields}).encode(), kind)
+
+    known = []
+    for frame in (
+        named("content_block_start", content_block=tool_use()),
+        named("content_block_stop"),
+        named("content_block_start", content_block=tool_use(type="server_tool_use")),
+        named("content_block_start", content_block=tool_use()),
+        named("content_block_start", content_block={"type": "text", "text": ""}),
+    ):
+        decoder.decode(frame)
+        decoder.decode(piece)
+        known.append(decoder.free_strings is not None)
+
+    assert known == [True, False, False, True, False]
+
+
 def test_the_request_says_who_runs_what() -> None:
     added = {"type": "tool_addition", "tool": {"type": "tool_definition", "definition": {"name": "late"}}}
     body = {

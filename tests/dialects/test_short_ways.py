@@ -56,7 +56,7 @@ SHAPES, CHANGES = (40, 20_000) if SOAK else (4, 1000)
 """How many frames of each dialect are changed, each with other keys, and how many changes they are given together."""
 
 _CHAT = ((openai_chat, "text_chunk"), (openai_chat, "piece_chunk"))
-_MESSAGES = ((anthropic_messages, "text_delta"),)
+_MESSAGES = ((anthropic_messages, "text_delta"), (anthropic_messages, "piece_delta"))
 _CONVERSE = ((bedrock_converse, "text_index"),)
 _COHERE_V1 = ((cohere_chat_v1, "_is_text"),)
 _GEMINI = ((gemini_generate, "is_text"),)

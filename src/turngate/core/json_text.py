@@ -276,6 +276,11 @@ def read_inside(inside: bytes) -> str:
     return _decode_string(b'"%b"' % inside) if _BACKSLASH in inside else inside.decode()
 
 
+def write_inside(text: str) -> bytes:
+    """What stands between the quotes where a string says this, if it is written without any escape that it does not need."""
+    return _write_compactly(text)[1:-1]
+
+
 def says_once(data: bytes, value: Any) -> bool:
     """Whether `value`, which msgspec read, is all that `data` says: no object in it has a key twice.
 

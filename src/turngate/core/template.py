@@ -16,6 +16,7 @@ from collections.abc import Sequence
 
 from turngate.core.event import SlotKey
 from turngate.core.frame import is_utf8
+from turngate.core.json_text import write_inside
 
 _PLAIN = bytes(byte if 0x20 <= byte < 0x80 and byte not in b'"\\' else 0x78 for byte in range(256))
 """Maps every byte that is not plain ASCII, or that a string needs an escape for, to another one."""
@@ -117,7 +118,7 @@ def _part(parts: list[bytes], key: str, text: str) -> bool:
 
     In JSON that was read, nothing looks like a key and its value but a key and its value: inside of a string the quotes would be escaped.
     """
-    value = text.encode("utf-8", "surrogatepass")
+    value = write_inside(text)
     if not _is_inside(value):
         return False
     for place, part in enumerate(parts):

@@ -71,6 +71,8 @@ class Content:
         self._last: _Block | None = None
         self.open_text: set[int] = set()
         """The indexes of open blocks of text, the state that nearly every frame meets."""
+        self.open_calls: set[int] = set()
+        """The indexes of open blocks with a call that the agent would run, the state that most others meet."""
 
     @property
     def open(self) -> frozenset[int]:
@@ -158,6 +160,8 @@ class Content:
         if kind == "fallback" and self._last is not None and self._last.runs_on is RunsOn.AGENT:
             message = "another model took over right after this call: a refusal may have cut it"
             events.append(Defect(Code.WRONG_TERMINAL_REASON, message, path))
+        self.open_text.discard(index)
+        self.open_calls.discard(index)
         self._blocks[index] = self._last = _Block(kind, runs_on, passes)
         if runs_on is not None:
             return [*events, *self._call(index, path, block, raw, complete=complete)]
@@ -174,6 +178,8 @@ class Content:
         family = text_or_none(block.get("toolset_name"))
         events: list[Event] = [SlotOpened(key, 0, path, runs_on=runs_on, member_of=family)]
         suspect = runs_on is RunsOn.AGENT
+        if suspect:
+            self.open_calls.add(index)
         events += identified(key, path, block.get("id"), block.get("name"), held=suspect)
         given = block.get("input")
         if given is None or (given == {} and not complete):
@@ -208,6 +214,7 @@ class Content:
             message = "a stop for a block that never started"
             return [Defect(Code.DELTA_BEFORE_START, message, path, may_carry_call=False)]
         self.open_text.discard(index)
+        self.open_calls.discard(index)
         was_open, block.open = block.open, False
         if block.runs_on is None:
             if was_open:

@@ -35,6 +35,22 @@ class TextDelta(Struct, forbid_unknown_fields=True, gc=False):
 _decode_text_delta = msgspec.json.Decoder(TextDelta).decode
 
 
+class _JsonDelta(Struct, forbid_unknown_fields=True, gc=False):
+    type: Literal["input_json_delta"]
+    partial_json: str
+
+
+class PieceDelta(Struct, forbid_unknown_fields=True, gc=False):
+    """An event of nothing but a piece of a call's input."""
+
+    type: Literal["content_block_delta"]
+    index: int
+    delta: _JsonDelta
+
+
+_decode_piece_delta = msgspec.json.Decoder(PieceDelta).decode
+
+
 class _Ping(Struct, forbid_unknown_fields=True, gc=False):
     type: Literal["ping"]
 
@@ -74,8 +90,19 @@ def text_delta(data: bytes) -> TextDelta | None:
     return event if says_once(data, event) else None
 
 
-def free_strings(event: TextDelta) -> Strings:
+def piece_delta(data: bytes) -> PieceDelta | None:
+    """The event, if it is nothing but a piece of a call's input that says something."""
+    try:
+        event = _decode_piece_delta(data)
+    except (msgspec.MsgspecError, RecursionError):
+        return None
+    return event if event.delta.partial_json and says_once(data, event) else None
+
+
+def free_strings(event: TextDelta | PieceDelta) -> Strings:
     """The strings of a delta that may say anything."""
+    if isinstance(event, PieceDelta):
+        return [("partial_json", event.delta.partial_json)]
     strings = (("text", event.delta.text), ("thinking", event.delta.thinking))
     return [(key, value) for key, value in strings if value and isinstance(value, str)]
 

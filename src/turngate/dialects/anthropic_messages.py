@@ -33,6 +33,7 @@ from turngate.core.event import (
     Defect,
     Ending,
     Event,
+    Fragment,
     Prose,
     ProviderFault,
     TurnClosed,
@@ -48,7 +49,15 @@ from turngate.core.template import Strings
 from turngate.core.toolset import Toolset
 from turngate.core.verdict import BlockNotice
 from turngate.dialects.anthropic_content import KNOWN, Content
-from turngate.dialects.anthropic_json import TextDelta, free_strings, is_ping, raw_inputs, text_delta
+from turngate.dialects.anthropic_json import (
+    PieceDelta,
+    TextDelta,
+    free_strings,
+    is_ping,
+    piece_delta,
+    raw_inputs,
+    text_delta,
+)
 from turngate.dialects.anthropic_request import read_toolset
 from turngate.dialects.base import (
     KEEP_ALIVE,
@@ -143,7 +152,7 @@ class MessagesDecoder:
         self._stopped = False
         self._shown = _Shown()
         self._holding = False
-        self._newest: TextDelta | None = None
+        self._newest: TextDelta | PieceDelta | None = None
         """The newest event, if the short way has read it."""
 
     def decode(self, frame: Frame) -> Sequence[Event]:
@@ -151,8 +160,12 @@ class MessagesDecoder:
         data = frame.data
         if data is None:
             return frame_fault(frame, self.carriers) or KEEP_ALIVE
-        if frame.event == "content_block_delta" and frame.fault is None and self._is_text(data):
-            return self.prose
+        if frame.event == "content_block_delta" and frame.fault is None and not self._stopped:
+            # Once a call is open, nearly every delta is one more piece of it.
+            if self._content.open_calls and (piece := self._piece(data)) is not None:
+                return (piece,)
+            if self._is_text(data):
+                return self.prose
         self._newest = None
         events = [*frame_fault(frame, self.carriers), *self._read(data, frame.event)]
         if not self._holding:
@@ -162,14 +175,23 @@ class MessagesDecoder:
         return events
 
     def _is_text(self, data: bytes) -> bool:
-        if self._stopped or (event := text_delta(data)) is None or event.index not in self._text:
+        event = text_delta(data)
+        if event is None or event.index not in self._text:
             return False
         self._newest = event
         return True
 
+    def _piece(self, data: bytes) -> Fragment | None:
+        """One more piece of the input of an open call, if the event is nothing else."""
+        event = piece_delta(data)
+        if event is None or event.index not in self._content.open_calls:
+            return None
+        self._newest = event
+        return Fragment((event.index,), event.delta.partial_json)
+
     @property
     def free_strings(self) -> Strings | None:
-        """What varies from delta to delta of text."""
+        """What varies from delta to delta of a block."""
         return free_strings(self._newest) if self._newest is not None else None
 
     def _read(self, data: bytes, name: str | None) -> Sequence[Event]:
