@@ -413,6 +413,23 @@ def test_of_pieces_without_arguments_nothing_is_learned(behind: bytes) -> None:
     assert [slot.arguments for slot in play.session.turn.slots.values()] == ['{"city']
 
 
+@pytest.mark.parametrize("key", ["arguments", "argument\\u0073"])
+@pytest.mark.parametrize("line", [": ", "id: "])
+def test_what_stands_beside_the_data_is_no_piece(line: str, key: str) -> None:
+    play = in_arguments()
+    for text in ("a", "b"):
+        play.read(noted(text, text, line, key))
+    assert play.session.receive_alike(noted("b", "x", line, key), 1.0) is None
+    play.read(noted("b", "x", line, key))
+    assert [slot.arguments for slot in play.session.turn.slots.values()] == ['{"cityabb']
+
+
+def noted(arguments: str, note: str, line: str, key: str) -> bytes:
+    """A piece behind a line, of a comment or of an id, that looks like one."""
+    data = piece(arguments).replace(b'"arguments": ', b'"%b":' % key.encode())
+    return f'{line}"arguments":"{note}"\n'.encode() + data
+
+
 def test_a_piece_of_another_call_is_that_calls() -> None:
     play = in_arguments()
     play.read(head(1), piece("a", 1), piece("b", 1))
