@@ -24,7 +24,7 @@ _PLAIN = bytes(byte if 0x20 <= byte < 0x80 and byte not in b'"\\' else 0x78 for 
 _has_short_escapes = re.compile(rb'(?:[^"\\\x00-\x1f]++|\\["\\/bfnrt])++').fullmatch
 
 LESSONS = 8
-"""How often frames of a stream are compared to no avail; one whose frames have nothing in common costs no more."""
+"""How many templates of a stream are made to no avail; one whose frames have nothing in common costs no more."""
 
 EARNED = 8
 """A lesson that as many frames followed has paid for the next ones."""
@@ -86,31 +86,25 @@ Strings = Sequence[tuple[str, str]]
 """Strings of a frame that may say anything, each with its key."""
 
 
-def template_of(
-    first: bytes, were: Strings, second: bytes, are: Strings, *, piece: bool = False
-) -> Template | None:
-    """What two frames have in common, where only the given strings differ; None where other things do, or nothing does.
+def template_of(raw: bytes, strings: Strings, *, piece: bool = False) -> Template | None:
+    """A frame with these strings of it for places, and the blanks before its end; None if it has none of these, or spells them oddly.
 
-    If it is `piece`s of arguments, these are the last of the strings, and must differ.
+    If it is a `piece` of arguments, these are the last of the strings.
     """
-    parts = [second]
-    if len(are) > PLACES or not all(_part(parts, *pair) for pair in are if pair not in were):
+    parts = [raw]
+    if not all(_part(parts, *each) for each in strings):
         return None
-    padding = _find_padding(parts[-1]) if second.endswith(b" }\n\n") else None
+    padding = _find_padding(parts[-1]) if raw.endswith(b" }\n\n") else None
     if padding is not None:
         tail = parts.pop()
         parts += [tail[: padding.start(1)], tail[padding.end(1) :]]
     elif len(parts) == 1:
         return None
-    place = None
-    if piece:
-        beginnings = _beginnings(are[-1][0])
-        places = [place for place, part in enumerate(parts[:-1]) if part.endswith(beginnings)]
-        if len(places) != 1:
-            return None
-        (place,) = places
-    template = Template(parts, padded=padding is not None, piece=place)
-    return template if template.read(first) is not None else None
+    if not piece:
+        return Template(parts, padded=padding is not None)
+    beginnings = _beginnings(strings[-1][0])
+    places = [place for place, part in enumerate(parts[:-1]) if part.endswith(beginnings)]
+    return Template(parts, padded=padding is not None, piece=places[0]) if len(places) == 1 else None
 
 
 def _part(parts: list[bytes], key: str, text: str) -> bool:
@@ -139,12 +133,11 @@ def _beginnings(key: str) -> tuple[bytes, ...]:
 class Likeness:
     """What the frames of a stream have in common, as far as it is known."""
 
-    __slots__ = ("_before", "_left", "_lessons", "_number", "_were", "slot", "template")
+    __slots__ = ("_left", "_lessons", "_number", "_were", "slot", "template")
 
     def __init__(self, lessons: int = LESSONS) -> None:
-        self._before: bytes | None = None
-        """The frame before this one, if it was of the kind."""
-        self._were: Strings = ()
+        self._were: Strings | None = None
+        """The strings of the frame before this one, if it was of the kind."""
         self._lessons = self._left = lessons
         self._number = 0
         """Of the frame that taught the last lesson."""
@@ -153,16 +146,18 @@ class Likeness:
         """The call whose arguments a frame of the template brings a piece of."""
 
     def learn(self, raw: bytes, are: Strings, number: int, slot: SlotKey | None = None) -> None:
-        """Compare a frame of the kind, that did not fit, with the one before it; `number` is its own in the stream.
+        """Take a frame of the kind, that did not fit, for a template in those strings that differ from the ones of the frame before.
 
-        It is prose, or with a `slot` a piece of that call's arguments.
+        `number` is its own in the stream. It is prose, or with a `slot` a piece of that call's arguments.
         """
-        before, were = self._before, self._were
-        self._before, self._were = raw, are
-        if before is None or not self._left:
+        were, self._were = self._were, are[-PLACES:]
+        if were is None or not self._left:
             return
         self._left -= 1
-        learned = template_of(before, were, raw, are, piece=slot is not None)
+        changed = [each for each in self._were if each not in were]
+        if slot is not None and changed[-1:] != are[-1:]:
+            return  # of a piece, the arguments have to be free
+        learned = template_of(raw, changed, piece=slot is not None)
         if learned is not None:
             if number - self._number >= EARNED:
                 self._left = self._lessons
@@ -171,4 +166,4 @@ class Likeness:
 
     def forget(self) -> None:
         """Something else came: what follows may mean something else."""
-        self.template = self._before = None
+        self.template = self._were = None

@@ -249,9 +249,10 @@ class ChatDecoder:
             return frame_fault(frame, self.carriers) or KEEP_ALIVE
         if self._plain and frame.fault is None:
             # Once there is a call, nearly every chunk is one more piece of it, and a refused reading costs three good ones.
-            if self._slots and (piece := self._piece(data)) is not None:
-                return (piece,)
-            if (text := text_chunk(data, self._called)) is not None:
+            if self._slots:
+                if (piece := self._piece(data)) is not None:
+                    return (piece,)
+            elif (text := text_chunk(data, self._called)) is not None:
                 self._newest = text if len(data) <= SHORT else None
                 return self.prose
         self._newest = None
