@@ -413,20 +413,21 @@ def test_of_pieces_without_arguments_nothing_is_learned(behind: bytes) -> None:
 
 
 @pytest.mark.parametrize("key", ["arguments", "argument\\u0073"])
-@pytest.mark.parametrize("line", [": ", "id: "])
-def test_what_stands_beside_the_data_is_no_piece(line: str, key: str) -> None:
+@pytest.mark.parametrize("lines", [": %b\n%b\n\n", "id: %b\n%b\n\n", "%b\n: %b\n\n", ": %b\r%b\r\n\n"])
+def test_what_stands_beside_the_data_is_no_piece(lines: str, key: str) -> None:
     play = in_arguments()
     for text in ("a", "b"):
-        play.read(noted(text, text, line, key))
-    assert play.session.receive_alike(noted("b", "x", line, key), 1.0) is None
-    play.read(noted("b", "x", line, key))
+        play.read(noted(text, text, lines, key))
+    assert play.session.receive_alike(noted("b", "x", lines, key), 1.0) is None
+    play.read(noted("b", "x", lines, key))
     assert [slot.arguments for slot in play.session.turn.slots.values()] == ['{"cityabb']
 
 
-def noted(arguments: str, note: str, line: str, key: str) -> bytes:
-    """A piece behind a line, of a comment or of an id, that looks like one."""
-    data = piece(arguments).replace(b'"arguments": ', b'"%b":' % key.encode())
-    return f'{line}"arguments":"{note}"\n'.encode() + data
+def noted(arguments: str, note: str, lines: str, key: str) -> bytes:
+    """A piece beside a line, of a comment or of an id, that looks like one."""
+    data = piece(arguments).replace(b'"arguments": ', b'"%b":' % key.encode()).strip()
+    pair = [f'"arguments":"{note}"'.encode(), data]
+    return lines.encode() % tuple(reversed(pair) if lines.startswith("%b") else pair)
 
 
 def test_a_piece_of_another_call_is_that_calls() -> None:

@@ -91,9 +91,13 @@ def template_of(raw: bytes, strings: Strings, *, piece: bool = False) -> Templat
 
     If it is a `piece` of arguments, these are the last of the strings.
     """
-    parts = [raw]
+    at = _start_of_data(raw)
+    if at is None:
+        return None
+    parts = [raw[at:]]
     if not all(_part(parts, *each) for each in strings):
         return None
+    parts[0] = raw[:at] + parts[0]
     padding = _find_padding(parts[-1]) if raw.endswith(b" }\n\n") else None
     if padding is not None:
         tail = parts.pop()
@@ -107,10 +111,17 @@ def template_of(raw: bytes, strings: Strings, *, piece: bool = False) -> Templat
     return Template(parts, padded=padding is not None, piece=places[0]) if len(places) == 1 else None
 
 
+def _start_of_data(raw: bytes) -> int | None:
+    """Where the last line with data begins; None if another follows, whose comment or id could look like a key and its value."""
+    end = len(raw.rstrip(b"\r\n"))
+    at = max(raw.rfind(b"\n", 0, end), raw.rfind(b"\r", 0, end)) + 1
+    return at if at == 0 or raw.startswith(b"data:", at) else None
+
+
 def _part(parts: list[bytes], key: str, text: str) -> bool:
     """Take a value out of the part in which it stands.
 
-    In JSON that was read, nothing looks like a key and its value but a key and its value: inside of a string the quotes would be escaped.
+    In JSON that was read, and in no other line, nothing looks like a key and its value but a key and its value: inside of a string the quotes would be escaped.
     """
     value = write_inside(text)
     if not _is_inside(value):
