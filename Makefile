@@ -55,7 +55,7 @@ schemathesis: $(VENV)/test.stamp $(APART)/stamp  ## The operator's interface aga
 	$(BIN)/python -m tests.operator.conformity $(APART)/bin/schemathesis
 
 soak: $(VENV)/test.stamp  ## The long forms of the fuzz, crash and memory tests.
-	TURNGATE_SOAK=1 $(BIN)/pytest -n 2 --dist loadfile tests/soak tests/ledger tests/operator tests/core tests/corpus tests/node
+	TURNGATE_SOAK=1 $(BIN)/pytest -n 2 --dist loadfile tests/soak tests/core tests/dialects tests/fixtures tests/suites tests/redact tests/sdk tests/test_stream.py tests/ledger tests/operator tests/workers tests/proxy tests/node tests/corpus
 
 durations: setup  ## Measure again which tests take long; `make test` begins with them.
 	$(BIN)/python -m pytest -n 4 -p tests.order --measure
