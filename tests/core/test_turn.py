@@ -203,3 +203,30 @@ def test_a_response_that_is_fetched_says_late_what_it_is() -> None:
     turn = after(Prose(), TurnDescribed("resp_1", "m", tools))
     assert (turn.response_id, turn.model, turn.echoed) == ("resp_1", "m", tools)
     assert turn.findings.codes() == ()
+
+
+@pytest.mark.parametrize(
+    ("before", "taken"),
+    [
+        ([OPEN], True),
+        ([OPEN, Fragment((0,), "a")], True),
+        ([OPEN, ChoiceOpened(1)], True),
+        ([], False),
+        ([OPEN, SlotClosed((0,), "done")], False),
+        ([OPEN, CALLS], False),
+        ([OPEN, ChoiceOpened(1), CALLS], False),
+        ([OPEN, ChoiceOpened(1), ChoiceClosed(0, "stop", Ending.NATURAL, closes_calls=False)], False),
+        ([OPEN, TurnClosed("[DONE]")], False),
+        ([OPEN, ProviderFault("x")], False),
+        ([OPEN, Fragment((0,), "abc")], False),
+    ],
+)
+def test_a_call_is_extended_as_by_a_fragment_or_not_at_all(before: list[Event], *, taken: bool) -> None:
+    policy = TurnPolicy(limits=Limits(argument_bytes=4))
+    turn, other = after(*before, policy=policy), after(*before, policy=policy)
+
+    assert turn.extend((0,), "ü", 2.0) is taken
+
+    if taken:
+        other.apply(Fragment((0,), "ü"), 2.0)
+    assert turn == other

@@ -228,6 +228,9 @@ class Turn:
         slot = self.slots.get(key)
         if slot is None or slot.state is not _COLLECTING or self.state is not _GOING_ON:
             return False
+        choice = self.choices.get(slot.choice)
+        if choice is None or choice.reason is not None:
+            return False
         size = slot.argument_bytes + (len(text) if text.isascii() else _size(text))
         if size > self.policy.limits.argument_bytes:
             return False
