@@ -255,10 +255,44 @@ def test_it_is_not_taken_before_two_of_its_kind_were_read() -> None:
     assert not play.session.receive_alike(text("b"), 1.0)
 
 
+@pytest.mark.parametrize("frames", [2, 3, 50])
+def test_a_read_of_several_like_those_before_is_taken_as_if_they_came_apart(frames: int) -> None:
+    for move in (Move.FORWARD, Move.HOLD):
+        make = text if move is Move.FORWARD else piece
+        data = b"".join(make(f"x{number}") for number in range(frames))
+        session, other = (in_text() if make is text else in_arguments().session for _ in range(2))
+        assert session.receive_alike(data, 5.0) is move
+        assert other.receive_data(data, 5.0) == ([Forward(data)] if move is Move.FORWARD else [])
+        assert (session.tally, session.turn) == (other.tally, other.turn)
+        assert session.gate.held_frames == other.gate.held_frames
+        assert session.gate.digest() == other.gate.digest()
+
+
+@pytest.mark.parametrize(
+    "among",
+    [
+        text(""),
+        text("x")[:-1],
+        text("x")[:-2],
+        b"\n",
+        b": x\n\n",
+        b"data: [DONE]\n\n",
+        said({}, "stop"),
+        text("x") + b"\n",
+    ],
+)
+def test_a_read_with_anything_else_among_them_is_read_with_care(among: bytes) -> None:
+    for data in (text("a") + among, among + text("a"), text("a") + among + text("b")):
+        session = in_text()
+        before = copy.deepcopy(session.tally)
+        assert session.receive_alike(data, 1.0) is None
+        assert session.tally == before
+
+
 @pytest.mark.parametrize(
     "between",
     [
-        text("b") + text("c"),
+        text("b") + text(""),
         text("b")[:-1],
         b": hello\n\n",
         said({"content": None, "x": 1}),
@@ -387,7 +421,8 @@ def json_chunk(arguments: str) -> bytes:
         piece(""),
         piece("ü"),
         piece("x", index=1),
-        piece("x") + piece("y"),
+        piece("x") + piece("y", 1),
+        piece("x") + piece(""),
         piece("x")[:-1],
         text("x"),
         said({}, "tool_calls"),

@@ -225,7 +225,7 @@ def test_a_call_is_extended_as_by_a_fragment_or_not_at_all(before: list[Event], 
     policy = TurnPolicy(limits=Limits(argument_bytes=4))
     turn, other = after(*before, policy=policy), after(*before, policy=policy)
 
-    assert turn.extend((0,), "ü", 2.0) is taken
+    assert turn.extend((0,), ["ü"], 2.0) is taken
 
     if taken:
         other.apply(Fragment((0,), "ü"), 2.0)

@@ -21,7 +21,7 @@ from turngate.core.gate import Gate, GateState, Move, Signal
 from turngate.core.json_text import read_inside
 from turngate.core.policy import Mode, OnBlock, Quirk, TurnPolicy
 from turngate.core.slot import SlotInput
-from turngate.core.template import LESSONS, Likeness, Strings
+from turngate.core.template import LESSONS, Likeness, Strings, part
 from turngate.core.turn import Turn, TurnState
 from turngate.core.verdict import BlockNotice, Outcome, Reason, Verdict, decide
 from turngate.errors import MisuseError
@@ -186,36 +186,46 @@ class Session:
     # What the outside tells.
 
     def receive_alike(self, data: bytes, now: float) -> Move | None:
-        """Take one read if it is one frame like those before it: text is sent on at once, as it came, and a piece of arguments is held.
+        """Take one read if it is frames like those before it: text is sent on at once, as it came, and pieces of arguments are held.
 
         Whatever else it may be is left to `receive_data`.
         """
         template, size = self._likeness.template, len(data)
-        if template is None or size > self._longest or (piece := template.read(data)) is None:
+        if template is None or size > self._longest:
             return None
+        if (piece := template.read(data)) is not None:
+            frames, pieces = [data], [piece]
+        else:
+            frames = part(data)
+            if len(frames) < 2:
+                return None
+            pieces = [piece for each in frames if (piece := template.read(each)) is not None]
+            if len(pieces) < len(frames):
+                return None
         gate, tally = self.gate, self.tally
         if gate.state is _PASSING:
             move = _FORWARD
             self._sent_at = now
-        elif gate.state is _HOLDING and self.verdict is None and self._take_piece(piece, data, now):
+        elif gate.state is _HOLDING and self.verdict is None and self._take_pieces(pieces, frames, size, now):
             move = _HOLD
         else:
             return None
         tally.bytes_in += size
-        tally.frames += 1
+        tally.frames += len(frames)
         tally.last_at = now
         return move
 
-    def _take_piece(self, piece: bytes, raw: bytes, now: float) -> bool:
-        """One more piece of the arguments of the same call, if there is room for it; what there is not is told with care."""
-        slot, size = self._likeness.slot, len(raw)
+    def _take_pieces(self, pieces: list[bytes], frames: list[bytes], size: int, now: float) -> bool:
+        """More pieces of the arguments of the same call, if there is room for them; what there is not is told with care."""
+        slot = self._likeness.slot
         if slot is None or not self._take_room(size):
             return False
-        if not self.turn.extend(slot, read_inside(piece), now):
+        if not self.turn.extend(slot, [read_inside(piece) for piece in pieces], now):
             self._budget.give(size)
             return False
         self._budgeted += size
-        self.gate.hold(raw)
+        for raw in frames:
+            self.gate.hold(raw)
         return True
 
     def receive_data(self, data: bytes, now: float) -> list[Action]:

@@ -23,6 +23,8 @@ _PLAIN = bytes(byte if 0x20 <= byte < 0x80 and byte not in b'"\\' else 0x78 for 
 
 _has_short_escapes = re.compile(rb'(?:[^"\\\x00-\x1f]++|\\["\\/bfnrt])++').fullmatch
 
+_FRAME_END = b"\n\n"
+
 LESSONS = 8
 """How many templates of a stream are made to no avail; one whose frames have nothing in common costs no more."""
 
@@ -75,6 +77,12 @@ class Template:
         if (not rest or rest.translate(_PLAIN) != rest) and not _is_inside(rest):
             return None
         return rest if self._piece == b"" else piece
+
+
+def part(data: bytes) -> list[bytes]:
+    """The frames that a read is, if it is whole frames that each end with an empty line, and nothing else."""
+    *blocks, rest = data.split(_FRAME_END)
+    return [] if rest else [block + _FRAME_END for block in blocks]
 
 
 def _is_inside(said: bytes) -> bool:

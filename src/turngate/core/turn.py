@@ -14,7 +14,7 @@ sends. What the finished turn means is decided elsewhere, by the rules, from thi
 from __future__ import annotations
 
 import enum
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from turngate.core.event import (
@@ -223,19 +223,19 @@ class Turn:
         """Take one event; give what it means for the frame that brought it."""
         return _APPLY[type(event)](self, event, now)
 
-    def extend(self, key: SlotKey, text: str, now: float) -> bool:
-        """Take a further `Fragment` of a call that goes on collecting them; False, and nothing done, if more than that is to be said."""
+    def extend(self, key: SlotKey, texts: Sequence[str], now: float) -> bool:
+        """Take further `Fragment`s of a call that goes on collecting them; False, and nothing done, if more than that is to be said."""
         slot = self.slots.get(key)
         if slot is None or slot.state is not _COLLECTING or self.state is not _GOING_ON:
             return False
         choice = self.choices.get(slot.choice)
         if choice is None or choice.reason is not None:
             return False
-        size = slot.argument_bytes + (len(text) if text.isascii() else _size(text))
+        size = slot.argument_bytes + sum(map(_size, texts))
         if size > self.policy.limits.argument_bytes:
             return False
         slot.argument_bytes = size
-        slot.pieces.append(text)
+        slot.pieces += texts
         slot.last_at = now
         return True
 
