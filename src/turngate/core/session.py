@@ -21,7 +21,7 @@ from turngate.core.gate import Gate, GateState, Move, Signal
 from turngate.core.json_text import read_inside
 from turngate.core.policy import Mode, OnBlock, Quirk, TurnPolicy
 from turngate.core.slot import SlotInput
-from turngate.core.template import LESSONS, Likeness, Strings, part
+from turngate.core.template import LESSONS, Likeness, Strings, split_frames
 from turngate.core.turn import Turn, TurnState
 from turngate.core.verdict import BlockNotice, Outcome, Reason, Verdict, decide
 from turngate.errors import MisuseError
@@ -196,7 +196,7 @@ class Session:
         if (piece := template.read(data)) is not None:
             frames, pieces = [data], [piece]
         else:
-            frames = part(data)
+            frames = split_frames(data)
             if len(frames) < 2:
                 return None
             pieces = [piece for each in frames if (piece := template.read(each)) is not None]
@@ -221,9 +221,8 @@ class Session:
         if slot is None or not self._take_room(size):
             return False
         if not self.turn.extend(slot, [read_inside(piece) for piece in pieces], now):
-            self._budget.give(size)
+            self._give_back(size)
             return False
-        self._budgeted += size
         for raw in frames:
             self.gate.hold(raw)
         return True
@@ -372,7 +371,7 @@ class Session:
         for slot in self.turn.agent_calls:
             slot.step(_RELEASE)
         data = self.gate.release()
-        self._give_back()
+        self._give_back(self._budgeted)
         return [Release(data, verdict)]
 
     def refuse(self, reason: Reason, finding: Finding, now: float) -> list[Action]:
@@ -382,7 +381,7 @@ class Session:
     def close(self) -> None:
         """Drop whatever is still held. Idempotent; call it when the turn is over, however it ended."""
         self.gate.discard()
-        self._give_back()
+        self._give_back(self._budgeted)
 
     # How a frame is judged.
 
@@ -442,7 +441,6 @@ class Session:
         elif self._observing:
             return
         elif self._take_room(size):
-            self._budgeted += size
             self.gate.hold(frame.raw)
         elif self.gate.held_bytes + size > limits.held_bytes:
             self._exceed(f"more than {limits.held_bytes} bytes held for one turn")
@@ -450,8 +448,11 @@ class Session:
             self._exceed(f"more than {self._budget.limit} bytes held by the whole process")
 
     def _take_room(self, size: int) -> bool:
-        """Reserve room for a frame that is to be held, if the turn and the process have it."""
-        return self.gate.held_bytes + size <= self._policy.limits.held_bytes and self._budget.take(size)
+        """Reserve room for what is to be held, if the turn and the process have it."""
+        if self.gate.held_bytes + size > self._policy.limits.held_bytes or not self._budget.take(size):
+            return False
+        self._budgeted += size
+        return True
 
     def _is_over(self, frame: Frame) -> bool:
         """Whether the turn can be decided before its stream ends: the last event came, the provider failed, or a limit was reached."""
@@ -496,9 +497,9 @@ class Session:
         stream = self._decoder.block_notice(notice) if quiet else self._decoder.block_event(notice)
         return [Block(verdict, stream, body)]
 
-    def _give_back(self) -> None:
-        self._budget.give(self._budgeted)
-        self._budgeted = 0
+    def _give_back(self, size: int) -> None:
+        self._budget.give(size)
+        self._budgeted -= size
 
 
 def proves_end(turn: Turn, *, sentinel_optional: bool) -> bool:

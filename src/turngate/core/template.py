@@ -79,7 +79,7 @@ class Template:
         return rest if self._piece == b"" else piece
 
 
-def part(data: bytes) -> list[bytes]:
+def split_frames(data: bytes) -> list[bytes]:
     """The frames that a read is, if it is whole frames that each end with an empty line, and nothing else."""
     *blocks, rest = data.split(_FRAME_END)
     return [] if rest else [block + _FRAME_END for block in blocks]
@@ -103,7 +103,7 @@ def template_of(raw: bytes, strings: Strings, *, piece: bool = False) -> Templat
     if at is None:
         return None
     parts = [raw[at:]]
-    if not all(_part(parts, *each) for each in strings):
+    if not all(_open(parts, *each) for each in strings):
         return None
     parts[0] = raw[:at] + parts[0]
     padding = _find_padding(parts[-1]) if raw.endswith(b" }\n\n") else None
@@ -126,7 +126,7 @@ def _start_of_data(raw: bytes) -> int | None:
     return at if at == 0 or raw.startswith(b"data:", at) else None
 
 
-def _part(parts: list[bytes], key: str, text: str) -> bool:
+def _open(parts: list[bytes], key: str, text: str) -> bool:
     """Take a value out of the part in which it stands.
 
     In JSON that was read, and in no other line, nothing looks like a key and its value but a key and its value: inside of a string the quotes would be escaped.
