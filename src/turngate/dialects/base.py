@@ -321,6 +321,13 @@ def names_calls(value: Any, carriers: Sequence[str]) -> bool:
     return False
 
 
+def stray_calls(path: str, elsewhere: Any, carriers: Sequence[str]) -> list[Event]:
+    """The finding that calls are where the format has none, if `names_calls` says so: nobody knows which client looks there."""
+    if not names_calls(elsewhere, carriers):
+        return []
+    return [Defect(Code.UNSUPPORTED_EVENT, "calls in an unknown place", path)]
+
+
 def exact_text(raw: bytes | None) -> str | None:
     """The exact text of raw JSON; None where it has none that every reader shares."""
     try:

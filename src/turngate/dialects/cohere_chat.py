@@ -66,6 +66,7 @@ from turngate.dialects.base import (
     read_event,
     read_request,
     sse,
+    stray_calls,
     text_or_none,
     twins,
     wire_word,
@@ -202,11 +203,8 @@ class CohereDecoder:
         if value is None:
             return events
         events += _twins("event", value)
-        if may_carry(data, self.carriers) and names_calls(
-            _without_calls(value, streamed=self._streamed), _CALLS
-        ):
-            # Nobody knows which client looks there.
-            events.append(Defect(Code.UNSUPPORTED_EVENT, "calls in an unknown place", "event"))
+        if may_carry(data, self.carriers):
+            events += stray_calls("event", _without_calls(value, streamed=self._streamed), _CALLS)
         if not self._streamed:
             return [*events, *self._body(value, data)]
         said = value.get("type")
@@ -264,8 +262,8 @@ class CohereDecoder:
         message = _message(value)
         if message.get("tool_calls"):
             events.append(Defect(Code.UNSUPPORTED_INITIAL_INPUT, "a start that has calls already", "message"))
-        elif names_calls(value, _CALLS):
-            events.append(Defect(Code.UNSUPPORTED_EVENT, "calls in an unknown place", "message"))
+        else:
+            events += stray_calls("message", value, _CALLS)
         return events
 
     def _call_start(self, value: Mapping[str, Any]) -> list[Event]:

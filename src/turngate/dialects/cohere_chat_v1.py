@@ -59,9 +59,9 @@ from turngate.dialects.base import (
     is_index,
     listed,
     may_carry,
-    names_calls,
     read_event,
     read_request,
+    stray_calls,
     text_or_none,
     twins,
     wire_word,
@@ -222,9 +222,8 @@ class CohereV1Decoder:
             return events
         events += twins("event", event, _KNOWN)
         kind = text_or_none(event.get("event_type")) if self._streamed else None
-        if may_carry(data, CARRIERS) and names_calls(_elsewhere(event, kind), ("tool_call",)):
-            # Nobody knows which client looks there.
-            events.append(Defect(Code.UNSUPPORTED_EVENT, "calls in an unknown place", "event"))
+        if may_carry(data, CARRIERS):
+            events += stray_calls("event", _elsewhere(event, kind), ("tool_call",))
         if not self._streamed:
             return [*events, *self._body(event, data)]
         match kind:

@@ -53,9 +53,9 @@ from turngate.dialects.base import (
     is_index,
     listed,
     may_carry,
-    names_calls,
     read_event,
     read_request,
+    stray_calls,
     text_or_none,
     twins,
     wire_word,
@@ -188,8 +188,8 @@ class GenerationDecoder:
         output = value.get("output")
         choices = output.get("choices") if isinstance(output, dict) else None
         events += _twins("output", output) if isinstance(output, dict) else []
-        if may_carry(data, self.carriers) and names_calls(_without_calls(value), (CALL_WORD,)):
-            events.append(Defect(Code.UNSUPPORTED_EVENT, "calls in an unknown place", "output"))
+        if may_carry(data, self.carriers):
+            events += stray_calls("output", _without_calls(value), (CALL_WORD,))
         if not isinstance(choices, list):
             return [*events, Prose(trailer=True)]
         for position, choice in enumerate(choices):
