@@ -8,7 +8,6 @@ import pytest
 from tests.dialects.wire import DONE, TOOLS, Judged, call, chunk, judge, sse
 from turngate.core.policy import OnBlock, Quirk, TurnPolicy
 from turngate.core.toolset import Toolset
-from turngate.dialects.openai_chat import OpenAIChat
 
 FIRST = chunk({"role": "assistant", "content": "hi"})
 OPEN = call("", index=0, id="call_1", type="function", name="ls")
@@ -201,28 +200,6 @@ def test_a_notice_names_the_role_of_a_choice_that_the_client_has_not_met_and_of_
     frames = [json.loads(frame.removeprefix(b"data: ")) for frame in told.strip().split(b"\n\n")[:-1]]
     deltas = {each["index"]: each["delta"] for frame in frames for each in frame["choices"] if each["delta"]}
     assert {index: delta.get("role") for index, delta in deltas.items()} == {0: None, 1: "assistant"}
-
-
-def test_the_request_declares_tools_of_three_kinds() -> None:
-    request = {
-        "stream": True,
-        "tools": [
-            {"type": "function", "function": {"name": "ls", "parameters": {"type": "object"}}},
-            {"type": "custom", "custom": {"name": "run"}},
-            "nonsense",
-        ],
-        "functions": [{"name": "old"}],
-        "tool_choice": {"type": "function", "function": {"name": "ls"}},
-    }
-
-    tools = OpenAIChat().toolset(json.dumps(request).encode())
-
-    assert {name: (tool.kind.value, tool.schema) for name, tool in tools.tools.items()} == {
-        "ls": ("function", {"type": "object"}),
-        "run": ("custom", None),
-        "old": ("function", None),
-    }
-    assert (tools.streamed, tools.named_choice) == (True, True)
 
 
 def test_text_of_a_choice_overtakes_held_frames_only_if_the_client_meets_the_choices_in_order() -> None:

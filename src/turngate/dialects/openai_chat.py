@@ -46,7 +46,7 @@ from turngate.core.json_text import read_lenient
 from turngate.core.policy import KIB, Quirk, TurnPolicy
 from turngate.core.session import Decoder
 from turngate.core.template import Strings
-from turngate.core.toolset import Tool, Toolset, collect
+from turngate.core.toolset import Toolset
 from turngate.core.verdict import BlockNotice
 from turngate.dialects.base import (
     KEEP_ALIVE,
@@ -58,7 +58,6 @@ from turngate.dialects.base import (
     is_index,
     listed,
     may_carry,
-    request_reader,
     sse,
     text_or_none,
     twins,
@@ -74,6 +73,7 @@ from turngate.dialects.openai_chat_json import (
     raw_arguments,
     text_chunk,
 )
+from turngate.dialects.openai_chat_request import read_toolset
 
 # What every call looks up; a member's lookup through its class is a call.
 _FUNCTION, _CUSTOM = CallKind.FUNCTION, CallKind.CUSTOM
@@ -127,9 +127,6 @@ _PLAIN_CHOICE = frozenset(
 )
 
 
-_read_request = request_reader("tools", "functions", "tool_choice", "function_call", "stream", "model")
-
-
 class OpenAIChat:
     """The dialect."""
 
@@ -145,19 +142,7 @@ class OpenAIChat:
 
     def toolset(self, body: bytes) -> Toolset:
         """Read `tools`, the legacy `functions`, `tool_choice` and `stream`."""
-        request = _read_request(body)
-        if request is None:
-            return Toolset(readable=False)
-        tools, ambiguous = collect(
-            [tool for entry in _declared(request) if (tool := _tool(entry)) is not None]
-        )
-        return Toolset(
-            tools,
-            ambiguous,
-            named_choice=_names_one(request.get("tool_choice")) or _names_one(request.get("function_call")),
-            streamed=request.get("stream") is True,
-            model=text_or_none(request.get("model")),
-        )
+        return read_toolset(body)
 
     def decoder(self, tools: Toolset, policy: TurnPolicy, *, streamed: bool) -> Decoder:
         """A decoder of chunks, or of one `chat.completion`."""
@@ -166,28 +151,6 @@ class OpenAIChat:
     def error_body(self, message: str, details: Mapping[str, object]) -> bytes:
         """OpenAI's error envelope."""
         return encode(error_envelope(message, details))
-
-
-def _declared(request: Mapping[str, Any]) -> list[Any]:
-    functions = [{"type": "function", "function": function} for function in listed(request.get("functions"))]
-    return [*listed(request.get("tools")), *functions]
-
-
-def _tool(entry: Any) -> Tool | None:
-    if not isinstance(entry, dict):
-        return None
-    custom = entry.get("custom")
-    if entry.get("type") == "custom" and isinstance(custom, dict) and isinstance(custom.get("name"), str):
-        return Tool(custom["name"], CallKind.CUSTOM)
-    function = entry.get("function")
-    if isinstance(function, dict) and isinstance(function.get("name"), str):
-        return Tool(function["name"], schema=function.get("parameters"))
-    return None
-
-
-def _names_one(choice: Any) -> bool:
-    """Whether a `tool_choice` or `function_call` forces one tool by name; OpenAI then ends the turn with `stop`."""
-    return isinstance(choice, dict) and choice.get("type") in (None, "function", "custom", "tool")
 
 
 class ChatDecoder:
