@@ -10,7 +10,7 @@ from tests.transport.peer import OK, QUICK, Peer, get, serving, transport, until
 from turngate.transport.connection import Connection
 from turngate.transport.errors import ClosedBeforeHeadError
 from turngate.transport.exchange import Exchange
-from turngate.transport.head import BodyEnd, HeadLimits, encode_head
+from turngate.transport.head import BodyEnd, HeadLimits, Origin, encode_head
 
 if TYPE_CHECKING:
     from tests.transport.peer import Run
@@ -88,25 +88,18 @@ def test_aborting_twice_is_harmless(run: Run) -> None:
     "ending", [b"Connection: close\r\nContent-Length: 5\r\n\r\nhello", b"Content-Length: 9\r\n\r\nhello"]
 )
 def test_a_connection_that_is_over_leaves_nothing_to_the_collector(run: Run, ending: bytes) -> None:
-    def connections() -> list[Connection]:
-        return [each for each in gc.get_objects() if isinstance(each, Connection)]
-
-    others = (
-        connections()
-    )  # of gates that other tests keep; held here, so that none can die and be taken for ours
-
-    def are_there() -> bool:
-        return len(connections()) > len(others)
+    def is_there(origin: Origin) -> bool:  # whatever gates other tests of this process keep
+        return any(isinstance(each, Connection) and each.origin == origin for each in gc.get_objects())
 
     async def main() -> None:
         async with serving(lambda peer: peer.answer(OK + ending)) as origin, transport() as direct:
             response = await direct.request(get(origin), b"", QUICK)
             while not isinstance(await response.receive(), BodyEnd):
                 pass
-            assert are_there()
+            assert is_there(origin)
             response.close()
             del response
-            await until(lambda: not are_there())
+            await until(lambda: not is_there(origin))
 
     gc.collect()
     gc.disable()
