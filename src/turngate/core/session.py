@@ -21,7 +21,7 @@ from turngate.core.gate import Gate, GateState, Move, Signal
 from turngate.core.json_text import read_inside
 from turngate.core.policy import Mode, OnBlock, Quirk, TurnPolicy
 from turngate.core.slot import SlotInput
-from turngate.core.template import LESSONS, Likeness, Strings, split_frames
+from turngate.core.template import LESSONS, Likeness, Strings, Template, split_frames
 from turngate.core.turn import Turn, TurnState
 from turngate.core.verdict import BlockNotice, Outcome, Reason, Verdict, decide
 from turngate.errors import MisuseError
@@ -226,6 +226,21 @@ class Session:
         for raw in frames:
             self.gate.hold(raw)
         return True
+
+    @property
+    def passing_template(self) -> Template | None:
+        """What text that passes looks like, for who sends it on himself and tells of it by `note_passed`. None if each read has to be judged.
+
+        It holds until anything else of the session is called.
+        """
+        return self._likeness.template if self.gate.state is _PASSING else None
+
+    def note_passed(self, frames: int, size: int, last_at: float) -> None:
+        """Frames of `passing_template` were sent on, of so many bytes together."""
+        tally = self.tally
+        tally.frames += frames
+        tally.bytes_in += size
+        tally.last_at = self._sent_at = last_at
 
     def receive_data(self, data: bytes, now: float) -> list[Action]:
         """Take one read of upstream bytes."""

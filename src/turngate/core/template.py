@@ -41,7 +41,7 @@ _find_padding = re.compile(rb"\}( +)\}\n\n\Z").search
 class Template:
     """A frame with places for what may differ; made by `template_of`."""
 
-    __slots__ = ("_end", "_head", "_least", "_middles", "_open", "_padded", "_piece", "_start", "_tail")
+    __slots__ = ("_head", "_least", "_middles", "_padded", "_piece", "_tail")
 
     def __init__(self, parts: Sequence[bytes], *, padded: bool = False, piece: int | None = None) -> None:
         """`parts` is what stands around the places: one more than there are of them, none empty.
@@ -49,8 +49,6 @@ class Template:
         Each place is the inside of a string, but the last one may be one of blanks. The one numbered `piece` is that of arguments.
         """
         self._head, *self._middles, self._tail = parts
-        self._start, self._end = slice(len(self._head)), slice(-len(self._tail), None)
-        self._open = slice(len(self._head), -len(self._tail))
         self._piece = None if piece is None else self._middles[piece] if piece < len(self._middles) else b""
         """What stands behind the piece, if anything does before the tail."""
         self._padded = padded
@@ -61,9 +59,10 @@ class Template:
 
         None if they are not.
         """
-        if raw[self._start] != self._head or raw[self._end] != self._tail:
+        head, tail = self._head, self._tail
+        if not raw.startswith(head) or not raw.endswith(tail):
             return None
-        rest, piece = raw[self._open], b""
+        rest, piece = raw[len(head) : -len(tail)], b""
         for middle in self._middles:
             # It begins with a quote, so where what stands before it is the inside of a string, there is no other way to part them.
             said, found, rest = rest.partition(middle)

@@ -117,7 +117,7 @@ class Gate:
             await (self.sockets if scope["type"] == "websocket" else self.own)(scope, receive, send)
             return
         front = front_of(scope)
-        reply = Reply(send, front.abort, front.write, front.buffered)
+        reply = Reply(send, front.abort, front.write, front.buffered, front.chunk_transport)
         try:
             await self._serve(scope, receive, reply, self._relay)
         except asyncio.CancelledError:

@@ -273,6 +273,13 @@ class FrontProtocol(HttpToolsProtocol):
         transport.write(b"%x\r\n%b\r\n" % (len(body), body))
         return True
 
+    def chunk_transport(self, number: int) -> asyncio.Transport | None:
+        """The transport, while this request is being answered in chunks."""
+        cycle = self._answering
+        return (
+            None if cycle is None or number != self._begun or not cycle.chunked_encoding else self.transport
+        )
+
     def watch(self, number: int, left: Callable[[], None]) -> None:
         """Tell of the client's leaving. Its end is only seen by who reads, and a large body may have paused that."""
         cycle = self._answering

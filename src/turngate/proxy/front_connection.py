@@ -7,6 +7,8 @@ from collections.abc import Callable, MutableMapping
 from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
+    import asyncio
+
     from turngate.proxy.front import FrontProtocol
 
 EXTENSION: Final = "turngate.front"
@@ -36,6 +38,10 @@ class FrontConnection:
     def buffered(self) -> int:
         """How many bytes the client has not yet taken from us."""
         return self._front.buffered()
+
+    def chunk_transport(self) -> asyncio.Transport | None:
+        """Where whole chunks of the response may be written while nothing waits there; None if it has not begun, or is no chunked one."""
+        return self._front.chunk_transport(self._number)
 
     def watch(self, left: Callable[[], None]) -> None:
         """Have `left` called once, soon after the client leaves or is dropped while this request is being answered.

@@ -17,6 +17,8 @@ from turngate.core.gate import GateState, Move
 from turngate.core.policy import OnBlock
 from turngate.core.session import Session
 from turngate.core.turn import TurnState
+from turngate.ledger.entry import TurnEntry
+from turngate.proxy.fast_path import FastPath
 from turngate.proxy.relay import TurnRelay
 from turngate.proxy.reply import Reply
 from turngate.transport import BodyEnd, UpstreamResponse
@@ -43,6 +45,7 @@ class HttpTurn(TurnRelay):
     __slots__ = (
         "_as_json",
         "_failure",
+        "_fast_path",
         "_head_due",
         "_left",
         "_over",
@@ -53,6 +56,7 @@ class HttpTurn(TurnRelay):
         super().__init__(*args, **named)
         self._response: UpstreamResponse | None = None
         self._head_due = 0.0
+        self._fast_path: FastPath | None = None
         self._over = False
         self._left: list[Action] = []
         """Actions that the moment of a read could not carry out."""
@@ -64,6 +68,12 @@ class HttpTurn(TurnRelay):
         super()._wake()
         if self._response is not None:
             self._response.wake()
+
+    def snapshot(self) -> TurnEntry:
+        """See `TurnRelay.snapshot`."""
+        if self._fast_path is not None:
+            self._fast_path.settle()
+        return super().snapshot()
 
     def _abandon(self) -> None:
         if self._response is not None:
@@ -79,20 +89,23 @@ class HttpTurn(TurnRelay):
             self.start = structs.replace(self.start, streamed=framing.streamed)
         self._as_json = "application/json" in framing.media_types
         session = self.session = self._new_session(framing)
+        fast_path = self._fast_path = FastPath(session, reply, self._policy.limits.frame_bytes)
         self._head_due = self._loop.time() + HEAD_GRACE_S
         head_timer: asyncio.TimerHandle | None = None
         try:
-            response.divert(self._take)
+            response.divert(self._take, fast_path.take)
             while not reply.ended:
                 if head_timer is None and framing.streamed and not (reply.started or response.ready):
                     head_timer = self._loop.call_at(self._head_due, self._show_life)
                 received = await response.receive()
+                fast_path.settle()
                 if received.__class__ is bytes and received:
                     await self._forward(session, received, reply)
                 else:
                     await self._step(session, received, reply, streamed=framing.streamed)
         finally:
             self._judging.live.pop(self.start.turn_id, None)  # before it lingers
+            fast_path.settle()
             session.close()
             # Each would keep the other alive, and with it the whole turn, until the collector's next, rare look.
             response.divert(None)
@@ -118,14 +131,19 @@ class HttpTurn(TurnRelay):
         Whatever needs the task (a verdict, a client that reads too slowly, the head of the reply) is left to it: later reads
         then wait behind it.
         """
-        session, reply = self.session, self._reply
-        if session is None or reply is None or self.gone or self.stopped is not None:
+        session, reply, fast_path = self.session, self._reply, self._fast_path
+        if session is None or reply is None or fast_path is None:
+            return False
+        fast_path.settle()
+        if self.gone or self.stopped is not None:
             return False
         try:
             move = session.receive_alike(data, now)
             if move is not None:
                 if move is _FORWARD and not reply.write_now(data):
                     self._postpone([Forward(data)])
+                else:
+                    fast_path.open()
                 return True
             actions = session.receive_data(data, now)
         except Exception as error:  # noqa: BLE001 -- raised again by the task, which ends the turn
@@ -136,9 +154,11 @@ class HttpTurn(TurnRelay):
             actions = []
         if actions:
             self._postpone(actions)
-        elif session.gate.state is _HOLDING and (self._timer is None or session.turn.state is _FINISHED):
+            return True
+        if session.gate.state is _HOLDING and (self._timer is None or session.turn.state is _FINISHED):
             # Each read moves the deadline away, until the grace after the last choice begins: there is nothing to re-arm.
             self._arm(session)
+        fast_path.open()
         return True
 
     def _postpone(self, actions: list[Action]) -> None:

@@ -31,6 +31,7 @@ class Reply:
         "_unsent",
         "_write",
         "bytes_out",
+        "chunk_transport",
         "dropped",
         "ended",
         "ended_at",
@@ -44,11 +45,14 @@ class Reply:
         abort: Callable[[], None],
         write: Callable[[bytes], bool],
         buffered: Callable[[], int] = lambda: 0,
+        chunk_transport: Callable[[], asyncio.Transport | None] = lambda: None,
     ) -> None:
         self._send = send
         self._abort = abort
         self._write = write
         self._buffered = buffered
+        self.chunk_transport = chunk_transport
+        """Gives what takes whole chunks of the body, if there is anything."""
         self._status = 502
         self._headers: Headers = []
         self.started = False

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 import httptools
 
+from turngate.transport.chunk import CRLF
 from turngate.transport.errors import (
     ClosedBeforeHeadError,
     FirstByteTimeoutError,
@@ -45,8 +46,11 @@ END_AT_EOF = {
     Framing.NO_BODY: EndReason.COMPLETE,
 }
 _COMPLETE = EndReason.COMPLETE  # the lookup of a member costs as much as a call, here and below
-_UNTIL_CLOSE = Framing.UNTIL_CLOSE
+_UNTIL_CLOSE, _CHUNKED = Framing.UNTIL_CLOSE, Framing.CHUNKED
 FIELD_OVERHEAD = 4  # ": " and CRLF
+
+_FRAME_END = b"\n\n"
+_CHUNK_END = _FRAME_END + CRLF
 
 
 class SurplusError(Exception):
@@ -57,6 +61,7 @@ class Exchange(BufferedResponse):
     """See `UpstreamResponse`; usable as one once `send` has returned."""
 
     __slots__ = (
+        "_chunk_due",
         "_connection",
         "_failure",
         "_fed_size",
@@ -104,6 +109,8 @@ class Exchange(BufferedResponse):
         self._head_size = 0
         self._fed_size = 0
         self._interim = False
+        self._chunk_due = False
+        """Whether nothing but the beginning of a chunk can come next, and a reader waits for it."""
         self._framing = _UNTIL_CLOSE
         self._request_written = False
         self._reusable = False
@@ -156,8 +163,11 @@ class Exchange(BufferedResponse):
     # What the connection reports.
 
     def data_received(self, data: bytes) -> None:
-        """Parse one read."""
+        """Take one read, which has to be parsed unless it is a chunk that somebody knows what to do with."""
         self._heard_at = now = self._loop.time()
+        if self._chunk_due and self._chunk_sink is not None and self._chunk_sink(data, now):
+            return
+        self._chunk_due = False
         if self._end is not None:
             self._reusable = False
             return
@@ -174,13 +184,24 @@ class Exchange(BufferedResponse):
         sink = self._sink
         # A reader that waits has read all that came before.
         if sink is not None and pieces and self._waiter is not None:
-            if sink(pieces[0] if len(pieces) == 1 else b"".join(pieces), now):
+            read = pieces[0] if len(pieces) == 1 else b"".join(pieces)
+            if sink(read, now):
                 pieces.clear()
             if not pieces and self._end is None:
+                self._chunk_due = self._ends_chunk(data, read)
                 return
         self._unread += sum(map(len, pieces[known:]))
         self._pause_if_full()
         self._notify()
+
+    def _ends_chunk(self, data: bytes, read: bytes) -> bool:
+        """Whether a read was parsed to the very end of a chunk, by the body's bytes in it, and its reader waits on.
+
+        What follows the last of them is the CRLF behind their chunk and perhaps the beginning of the next size line. No size line
+        begins with CRLF or has a line feed before its end, so where the read ends like this, there is none.
+        """
+        waits = self._waiter is not None
+        return waits and self._framing is _CHUNKED and read.endswith(_FRAME_END) and data.endswith(_CHUNK_END)
 
     def input_ended(self) -> None:
         """The upstream closed in order: what that means depends on the framing."""
@@ -344,6 +365,10 @@ class Exchange(BufferedResponse):
         self._heard_at = self._loop.time()
         if self._connection is not None and self._connection.usable:
             self._connection.transport.resume_reading()
+
+    def _notify(self) -> None:
+        self._chunk_due = False
+        super()._notify()
 
     def _change(self) -> asyncio.Future[None]:
         if self.status:

@@ -149,11 +149,14 @@ class UpstreamResponse(Protocol):
         Cancelling it aborts the response.
         """
 
-    def divert(self, sink: Sink | None) -> None:
+    def divert(self, sink: Sink | None, chunk_sink: Sink | None = None) -> None:
         """Offer each read to `sink` in the moment it arrives, while a receive() waits and nothing is unread.
 
         What the sink takes (True) is gone; what it does not take is received as ever. This saves the wake-up of a task for
-        every event. A transport may never offer anything. The sink must not raise.
+        every event. A transport may never offer anything. The sinks must not raise.
+
+        A transport may ask `chunk_sink` before, about what came from the socket while a chunk was due. It takes one whole chunk, as
+        `SIZE_LINES` writes them, or declines; what it declines is parsed. This saves the parser.
         """
 
     def wake(self) -> None:

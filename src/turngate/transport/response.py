@@ -25,6 +25,7 @@ class BufferedResponse(abc.ABC):
     """The reader's half of `UpstreamResponse`; a source of bytes is added by subclassing."""
 
     __slots__ = (
+        "_chunk_sink",
         "_end",
         "_high_water",
         "_loop",
@@ -59,6 +60,7 @@ class BufferedResponse(abc.ABC):
         self._end: BodyEnd | None = None
         self._waiter: asyncio.Future[None] | None = None
         self._sink: Sink | None = None
+        self._chunk_sink: Sink | None = None
 
     @property
     def ready(self) -> bool:
@@ -82,9 +84,9 @@ class BufferedResponse(abc.ABC):
                 self.abort()
                 raise
 
-    def divert(self, sink: Sink | None) -> None:
+    def divert(self, sink: Sink | None, chunk_sink: Sink | None = None) -> None:
         """See `UpstreamResponse.divert`."""
-        self._sink = sink
+        self._sink, self._chunk_sink = sink, chunk_sink
 
     def wake(self) -> None:
         """See `UpstreamResponse.wake`."""
