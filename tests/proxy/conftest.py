@@ -11,10 +11,15 @@ import uvloop
 
 from tests.proxy.served import SMALL, Driven, Recorder, Served, serve
 from tests.transport.conftest import certificates
+from turngate.core.session import Session
+from turngate.proxy.fast_path import FastPath
 from turngate.proxy.front_limits import FrontLimits
 from turngate.proxy.web_socket import SocketRelay
 
 __all__ = ["certificates"]
+
+LOOKS_AT_THE_TURN = ("receive_data", "receive_eof", "tick", "stop", "abandon", "release", "refuse")
+"""What a session does that changes what may pass."""
 
 HANG_S = 30.0
 """A test that needs this long has failed; no test waits for it to pass."""
@@ -65,3 +70,34 @@ def relays(monkeypatch: pytest.MonkeyPatch) -> list[SocketRelay]:
 
     monkeypatch.setattr(SocketRelay, "accept", seeing)
     return seen
+
+
+@pytest.fixture(autouse=True)
+def settled(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Nothing may be asked of a session while text passes it by."""
+    passed_by: dict[int, Session] = {}
+    asked: list[str] = []
+
+    def opens(path: FastPath, opening: Callable[[FastPath], None] = FastPath.open) -> None:
+        opening(path)
+        if path._template is not None or path._holds:
+            passed_by[id(path._session)] = path._session
+
+    def settles(path: FastPath, settling: Callable[[FastPath], None] = FastPath.settle) -> None:
+        settling(path)
+        passed_by.pop(id(path._session), None)
+
+    def noting(name: str, method: Callable[..., Any]) -> Callable[..., Any]:
+        def noted(session: Session, *args: Any, **named: Any) -> Any:
+            if id(session) in passed_by:
+                asked.append(name)
+            return method(session, *args, **named)
+
+        return noted
+
+    monkeypatch.setattr(FastPath, "open", opens)
+    monkeypatch.setattr(FastPath, "settle", settles)
+    for name in LOOKS_AT_THE_TURN:
+        monkeypatch.setattr(Session, name, noting(name, getattr(Session, name)))
+    yield
+    assert asked == []

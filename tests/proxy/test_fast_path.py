@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import gc
+import weakref
 from collections.abc import MutableMapping
 from pathlib import Path
 from typing import Any
@@ -29,6 +31,7 @@ from tests.proxy.gated import (
 from tests.proxy.test_relay import Standing
 from turngate.core.gate import GateState
 from turngate.core.session import Session
+from turngate.core.turn import Turn
 from turngate.proxy.fast_path import FastPath
 from turngate.proxy.reply import Reply
 from turngate.transport.chunk import LONGEST
@@ -64,7 +67,8 @@ class Way:
         self.client = Client()
         transport: Any = self.client
         self.reply = Reply(no_send, lambda: None, lambda _: False, chunk_transport=lambda: transport)
-        self.path = FastPath(self.session, self.reply, longest)
+        self.failures: list[Exception] = []
+        self.path = FastPath(self.session, self.reply, self.failures.append, longest=longest)
         self.path.open()
 
     @property
@@ -178,14 +182,34 @@ def test_it_is_closed_until_it_is_opened_and_once_it_is_settled() -> None:
         assert way.path.take(data, 5.0)
 
 
-def test_it_does_not_open_where_no_chunks_can_be_written_or_nothing_is_known() -> None:
-    way = Way(*IN_TEXT)
-    for reply in (Reply(no_send, lambda: None, lambda _: False), way.reply):
-        path = FastPath(
-            Playbook().read(OPENING).session if reply is way.reply else way.session, reply, LONGEST
-        )
-        path.open()
-        assert not path.take(chunked(text("c")), 5.0)
+def test_text_does_not_pass_where_no_chunks_can_be_written_or_nothing_is_known() -> None:
+    begun, chunkless = Way(OPENING), Way(*IN_TEXT)
+    chunkless.path.settle()
+    chunkless.reply.chunk_transport = lambda: None
+    chunkless.path.open()
+    for way in (begun, chunkless):
+        assert not way.path.take(chunked(text("c")), 5.0)
+
+
+def test_pieces_are_held_before_the_head_of_the_reply_is_out() -> None:
+    way = Way(*IN_CALL)
+    way.path.settle()
+    way.reply.chunk_transport = lambda: None
+    way.path.open()
+    assert way.path.take(chunked(piece("c")), 5.0)
+
+
+def test_what_the_session_raises_ends_the_turn_and_is_not_tried_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    way, error = Way(*IN_CALL), RuntimeError("x")
+
+    def extend(*_: object) -> bool:
+        raise error
+
+    monkeypatch.setattr(Turn, "extend", extend)
+    assert way.path.take(chunked(piece("c")), 5.0)
+    assert way.failures == [error]
 
 
 def test_a_frame_over_the_limit_is_left() -> None:
@@ -336,3 +360,26 @@ def test_what_comes_all_at_once_is_read_all_the_same(run: Run, tmp_path: Path) -
             assert (await world.ask()).body == b"".join(frames)
 
     run(main())
+
+
+def test_a_turn_that_took_it_dies_without_the_collector(run: Run, tmp_path: Path, taken: list[bytes]) -> None:
+    async def main() -> None:
+        upstream = Standing(SSE_HEAD, *map(chunked, turn_of(2, 0)[:3]))
+        async with gated(tmp_path, upstream) as world, world.connect() as client:
+            client.writer.write(request())
+            await client.head()
+            for number in range(5):
+                upstream.go_on.put_nowait(chunked(text(f"then {number}")))
+                await client.read_until(chunked(text(f"then {number}")))
+            (turn,) = map(weakref.ref, world.gate.judging.live.values())
+            upstream.go_on.put_nowait(chunked(FINISH + DONE) + LAST_CHUNK)
+            await client.read_until(LAST_CHUNK)
+            while turn() is not None:  # noqa: ASYNC110 -- the request's task ends on its own
+                await asyncio.sleep(0.01)
+
+    gc.disable()
+    try:
+        run(main())
+    finally:
+        gc.enable()
+    assert taken

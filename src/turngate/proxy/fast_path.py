@@ -14,6 +14,7 @@ from turngate.transport.chunk import CRLF, LONGEST, SIZE_LINES
 
 if TYPE_CHECKING:
     import asyncio
+    from collections.abc import Callable
 
     from turngate.core.session import Session
     from turngate.core.template import Template
@@ -27,6 +28,7 @@ class FastPath:
 
     __slots__ = (
         "_client",
+        "_fail",
         "_frames",
         "_holds",
         "_last_at",
@@ -39,9 +41,11 @@ class FastPath:
 
     _client: asyncio.Transport
 
-    def __init__(self, session: Session, reply: Reply, longest: int) -> None:
-        """`longest` is the limit of a frame, in bytes."""
-        self._session, self._reply = session, reply
+    def __init__(
+        self, session: Session, reply: Reply, fail: Callable[[Exception], None], *, longest: int
+    ) -> None:
+        """`fail` is told of what the session raises; `longest` is the limit of a frame, in bytes."""
+        self._session, self._reply, self._fail = session, reply, fail
         self._longest = min(longest, LONGEST)
         self._template: Template | None = None
         """What passes, if anything does."""
@@ -53,12 +57,9 @@ class FastPath:
 
     def open(self) -> None:
         """Take what comes from now on: the read before it was judged, and nothing of it waits."""
-        session = self._session
-        if (client := self._reply.chunk_transport()) is None:
-            return
-        self._client = client
-        self._template = session.passing_template
-        self._holds = session.gate.state is _HOLDING
+        self._holds = self._session.gate.state is _HOLDING
+        if (client := self._reply.chunk_transport()) is not None:
+            self._client, self._template = client, self._session.passing_template
 
     def settle(self) -> None:
         """Close, and tell the session and the reply what has passed."""
@@ -79,9 +80,9 @@ class FastPath:
         line = SIZE_LINES[size]
         if line is None or not data.startswith(line) or not data.endswith(CRLF):
             return False
-        frame = data[len(line) : -2]
+        frame = data[len(line) : -len(CRLF)]
         if template is None:
-            return self._session.receive_alike(frame, now) is _HOLD
+            return self._hold(frame, now)
         client = self._client
         # A client that is slow to take what it has is waited for, and one that has gone is written to no more.
         if client.get_write_buffer_size() or client.is_closing() or template.read(frame) is None:
@@ -91,3 +92,10 @@ class FastPath:
         self._frames += 1
         self._size += len(frame)
         return True
+
+    def _hold(self, frame: bytes, now: float) -> bool:
+        try:
+            return self._session.receive_alike(frame, now) is _HOLD
+        except Exception as error:  # noqa: BLE001 -- what it had begun must not be done again with care
+            self._fail(error)
+            return True

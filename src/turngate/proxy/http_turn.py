@@ -89,7 +89,9 @@ class HttpTurn(TurnRelay):
             self.start = structs.replace(self.start, streamed=framing.streamed)
         self._as_json = "application/json" in framing.media_types
         session = self.session = self._new_session(framing)
-        fast_path = self._fast_path = FastPath(session, reply, self._policy.limits.frame_bytes)
+        fast_path = self._fast_path = FastPath(
+            session, reply, self._fail, longest=self._policy.limits.frame_bytes
+        )
         self._head_due = self._loop.time() + HEAD_GRACE_S
         head_timer: asyncio.TimerHandle | None = None
         try:
@@ -109,7 +111,7 @@ class HttpTurn(TurnRelay):
             session.close()
             # Each would keep the other alive, and with it the whole turn, until the collector's next, rare look.
             response.divert(None)
-            self._response = None
+            self._response = self._fast_path = None
             for pending in (head_timer, self._timer):
                 if pending is not None:
                     pending.cancel()
@@ -146,9 +148,8 @@ class HttpTurn(TurnRelay):
                     fast_path.open()
                 return True
             actions = session.receive_data(data, now)
-        except Exception as error:  # noqa: BLE001 -- raised again by the task, which ends the turn
-            self._failure = error
-            self._wake()
+        except Exception as error:  # noqa: BLE001 -- raised again by the task
+            self._fail(error)
             return True
         if len(actions) == 1 and actions[0].__class__ is Forward and reply.write_now(actions[0].data):
             actions = []
@@ -160,6 +161,11 @@ class HttpTurn(TurnRelay):
             self._arm(session)
         fast_path.open()
         return True
+
+    def _fail(self, error: Exception) -> None:
+        """Have the task raise it, which ends the turn."""
+        self._failure = error
+        self._wake()
 
     def _postpone(self, actions: list[Action]) -> None:
         """Have the task carry them out."""
