@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import ssl
 import weakref
 from collections.abc import MutableMapping
 from pathlib import Path
@@ -20,15 +21,21 @@ from tests.proxy.gated import (
     LAST_CHUNK,
     OPENING,
     SSE_HEAD,
+    Answer,
     Run,
+    World,
     answering,
     chunked,
+    configured,
     event,
     gated,
     request,
+    running,
     text,
 )
 from tests.proxy.test_relay import Standing
+from tests.transport.conftest import Certificates
+from tests.transport.peer import serving
 from turngate.core.gate import GateState
 from turngate.core.session import Session
 from turngate.core.turn import Turn
@@ -243,15 +250,17 @@ def taken(monkeypatch: pytest.MonkeyPatch) -> list[bytes]:
     return found
 
 
-async def fed(world: Any, upstream: Standing, frames: list[bytes]) -> Any:
+async def fed(
+    world: World, upstream: Standing, frames: list[bytes], pause_s: float = 0.003, **options: Any
+) -> Answer:
     """An answer whose chunks arrive one by one."""
-    async with world.connect() as client:
+    async with world.connect(**options) as client:
         client.writer.write(request())
 
         async def feed() -> None:
             for frame in frames:
                 upstream.go_on.put_nowait(chunked(frame))
-                await asyncio.sleep(0.003)
+                await asyncio.sleep(pause_s)
             upstream.go_on.put_nowait(LAST_CHUNK)
 
         feeding = asyncio.ensure_future(feed())
@@ -298,6 +307,31 @@ def test_nobody_can_tell_which_way_a_turn_took(
     run(main(tmp_path / "careful"))
     assert seen[0] == seen[1]
     assert seen[0]["events"] == len(frames)
+
+
+@pytest.mark.parametrize("pause_s", [0.003, 0.0], ids=["one by one", "many records in one read"])
+def test_it_is_the_same_way_under_tls(
+    run: Run, tmp_path: Path, taken: list[bytes], certificates: Certificates, pause_s: float
+) -> None:
+    frames = turn_of(30, 10)
+    inner = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    inner.load_cert_chain(certificates.server)
+    outer = ssl.create_default_context(cafile=certificates.ca)
+    own = {"tls_cert": str(certificates.server), "tls_key": str(certificates.server)}
+
+    async def main() -> None:
+        upstream = Standing(SSE_HEAD)
+        async with serving(upstream, inner) as origin:
+            trusting = {"ca_file": str(certificates.ca)}
+            config = configured(tmp_path, f"https://localhost:{origin.port}", server=own, provider=trusting)
+            async with running(config) as (gate, server, port):
+                world = World(port, gate, server, config.ledger.place.files, origin.port)
+                answer = await fed(world, upstream, frames, pause_s, ssl=outer, server_hostname="localhost")
+                assert answer.body == b"".join(frames)
+                assert (await world.turn()).events == len(frames)
+
+    run(main())
+    assert taken or not pause_s
 
 
 def test_a_stop_in_the_middle_ends_it_and_counts_what_had_passed(
